@@ -1,0 +1,43 @@
+# Everything runs from two virtual environments: .venv (hitcurve and its tools) and .venv-vllm (a real vLLM).
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+VENV_STAMP := $(VENV)/.installed
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help venv vllm-env demo test lint bench clean
+
+help:
+	@echo "make demo      the whole suite on this machine, ending in one HTML report"
+	@echo "make test      the tests"
+	@echo "make lint      ruff and strict mypy"
+	@echo "make bench     benchmarks (docs/benchmarks.md)"
+	@echo "make venv      .venv with everything but a real engine"
+	@echo "make vllm-env  .venv-vllm with a real vLLM for CPU (3.4 GB)"
+
+venv: $(VENV_STAMP)
+
+$(VENV_STAMP): pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@
+
+vllm-env: $(VENV_STAMP)
+	$(BIN)/python -m hitcurve_chaos.demo.vllm_env
+
+demo: $(VENV_STAMP)
+	$(BIN)/hitcurve demo
+
+test: $(VENV_STAMP) vllm-env
+	$(BIN)/python -m pytest
+
+lint: $(VENV_STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV_STAMP)
+	$(BIN)/python -m pytest tests/benchmarks --benchmark
+
+clean:
+	rm -rf .venv .venv-vllm .cache runs .mypy_cache .pytest_cache .ruff_cache .hypothesis

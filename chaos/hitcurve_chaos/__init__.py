@@ -1,0 +1,1 @@
+"""Scenarios, faults, hypotheses, journal, verdict, report."""

@@ -1,0 +1,1 @@
+"""The vLLM plugin. Depends on nothing that vLLM does not already ship."""

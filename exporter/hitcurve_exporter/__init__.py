@@ -1,0 +1,1 @@
+"""The service that scrapes engines and exposes hit rates and curve states."""

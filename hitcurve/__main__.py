@@ -1,0 +1,6 @@
+"""Entry point of the ``hitcurve`` command."""
+
+from hitcurve.cli import main
+
+if __name__ == "__main__":
+    main()

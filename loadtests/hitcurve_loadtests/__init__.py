@@ -1,0 +1,1 @@
+"""Traffic: Locust users, profiles, trace replay, stream measurement."""

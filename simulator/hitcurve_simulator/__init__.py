@@ -1,0 +1,1 @@
+"""Cache rules, the simulated engine and its server."""
