@@ -22,9 +22,7 @@ COMMANDS: dict[str, Command] = {
     "demo": Command(
         "hitcurve_chaos.demo.command", "all", "The whole suite on this machine, ending in one HTML report."
     ),
-    "engine": Command(
-        "hitcurve_simulator.server.command", "simulator", "A simulated engine with a real API."
-    ),
+    "engine": Command("hitcurve_simulator.server.command", "simulator", "A simulated engine with a real API."),
     "exporter": Command(
         "hitcurve_exporter.command", "exporter", "Scrape engines, expose hit rates and curve states."
     ),
