@@ -123,14 +123,16 @@ class Reading:
     restarts_total: int = 0
     resets_total: int = 0
     kv_usage: float | None = None
-    preemptions_total: float = 0.0
-    evicted_blocks_total: float = 0.0
+    preemptions_total: float | None = None
+    """Since watching began, over restarts; ``None`` where the engine does not count them. So are evictions."""
+    evicted_blocks_total: float | None = None
     running: float | None = None
     waiting: float | None = None
     running_adapters: tuple[str, ...] = ()
     block_size: int | None = None
     pool_blocks: int | None = None
     capacity_tokens: int | None = None
+    min_reusable_prefix_tokens: int | None = None
     state: CurveState | None = None
     cuts: tuple[Cut, ...] = ()
     """Cuts seen with this scrape."""
