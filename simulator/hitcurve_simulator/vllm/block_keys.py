@@ -1,0 +1,93 @@
+"""Chained block keys: what identifies a full block together with everything before it.
+
+A key is H(parent key, content of the block, extra keys). Content is a tuple of token ids, or the id that a
+trace gives to the block. Extra keys are tagged tuples in vLLM's order: ``("lora", name, path)`` in every
+block, ``("mm", identifier, offset in the block)`` where an image lies, ``("cache_salt", salt)`` in the first.
+"""
+
+from collections.abc import Hashable, Sequence
+from typing import Protocol
+
+from hitcurve_simulator.vllm.request import Request, RequestState
+
+__all__ = ["BlockHasher", "ExtraKeys", "InterningHasher", "extend_keys", "extra_keys_of_block"]
+
+ExtraKeys = tuple[tuple[Hashable, ...], ...] | None
+
+
+class BlockHasher(Protocol):
+    """H(parent, content, extra keys); ``parent`` is None for the first block."""
+
+    def __call__(self, parent: Hashable, content: Hashable, extra_keys: ExtraKeys) -> Hashable: ...
+
+
+class InterningHasher:
+    """Exact and fast: numbers distinct prefixes in the order they are met.
+
+    Remembers every prefix it ever saw, so memory grows with the distinct blocks of a run; a server that
+    lives long takes a hash function of fixed size instead.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Hashable, Hashable, ExtraKeys], int] = {}
+
+    def __call__(self, parent: Hashable, content: Hashable, extra_keys: ExtraKeys) -> int:
+        known = self._known
+        return known.setdefault((parent, content, extra_keys), len(known))
+
+
+def extra_keys_of_block(request: Request, block: int, block_size: int) -> ExtraKeys:
+    """Extra keys of the block with this index, None where it has none."""
+    keys: list[tuple[Hashable, ...]] = []
+    if request.adapter is not None:
+        keys.append(("lora", request.adapter, request.adapter_path))
+    start, end = block * block_size, (block + 1) * block_size
+    keys.extend(
+        ("mm", image.identifier, image.offset - start)
+        for image in request.images
+        if image.offset < end and image.offset + image.length > start
+    )
+    if block == 0 and request.cache_salt:
+        keys.append(("cache_salt", request.cache_salt))
+    return tuple(keys) or None
+
+
+def extend_keys(hasher: BlockHasher, state: RequestState, block_size: int) -> None:
+    """Append to ``state.keys`` the keys of all full blocks that have none yet.
+
+    Full blocks that a trace does not name (they hold output) are content nobody else has.
+    """
+    request, keys = state.request, state.keys
+    first, end = len(keys), state.num_tokens // block_size
+    if first >= end:
+        return
+    plain = request.adapter is None and not request.images
+    parent = keys[-1] if keys else None
+    for block, content in enumerate(_contents(state, first, end, block_size), first):
+        extra_keys = None if plain and block else extra_keys_of_block(request, block, block_size)
+        parent = hasher(parent, content, extra_keys)
+        keys.append(parent)
+
+
+def _contents(state: RequestState, first: int, end: int, block_size: int) -> Sequence[Hashable]:
+    request = state.request
+    if request.prompt_token_ids is not None:
+        start = first * block_size
+        tokens = _tokens(state, start, end * block_size)
+        return [tuple(tokens[at : at + block_size]) for at in range(0, (end - first) * block_size, block_size)]
+    ids = request.block_contents or ()
+    named = min(state.prompt_tokens // block_size, len(ids), end)
+    contents: list[Hashable] = list(ids[first:named])
+    contents.extend(("only in", request.request_id, block) for block in range(max(first, named), end))
+    return contents
+
+
+def _tokens(state: RequestState, start: int, end: int) -> Sequence[int]:
+    prompt = state.request.prompt_token_ids or ()
+    length = state.prompt_tokens
+    if end <= length:
+        return prompt[start:end]
+    outputs = state.output_token_ids
+    if start >= length:
+        return outputs[start - length : end - length]
+    return [*prompt[start:], *outputs[: end - length]]
