@@ -1,0 +1,106 @@
+"""Why tokens of one lookup were missed; the rules are told in docs/miss_reasons.md."""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+from hitcurve_engine.ledger.blocks import EVICTED, Block, BlockTable, Origin
+from hitcurve_engine.ledger.records import MISS_REASONS, MissReason
+
+__all__ = ["Misses", "classify"]
+
+
+@dataclass(slots=True)
+class Misses:
+    """The missed tokens of one lookup by reason, and what else the walk over its blocks showed."""
+
+    tokens: dict[MissReason, int]
+    isolated_by: dict[str, int]
+    evicted: list[tuple[Block, int]]
+    """Ghosts asked for again, with the tokens that are recomputed because they went."""
+    withheld_blocks: int
+    """Cached blocks behind a fully cached prefix that the engine did not give."""
+
+
+def classify(
+    table: BlockTable,
+    block_size: int,
+    query_tokens: int,
+    hit_tokens: int,
+    keys: Sequence[Hashable],
+    content_keys: Sequence[Hashable] | None,
+    origin: Origin,
+) -> Misses:
+    """Give every missed token of a lookup its reason, as the cache is now.
+
+    ``hit_tokens`` lies between 0 and ``query_tokens``. The reasons add up to ``query_tokens - hit_tokens``.
+    Raises ValueError where ``keys`` or ``content_keys`` hold less than the full blocks of the query.
+    """
+    full = query_tokens // block_size
+    if len(keys) < full or (content_keys is not None and len(content_keys) < full):
+        raise ValueError(f"too few keys: {query_tokens} query tokens fill {full} blocks of {block_size}")
+    misses = Misses(dict.fromkeys(MISS_REASONS, 0), {}, [], 0)
+    reusable = max(query_tokens - 1, 0) // block_size
+    misses.tokens["tail"] = query_tokens - max(hit_tokens, reusable * block_size)
+    first, given = divmod(hit_tokens, block_size)
+    size = block_size - given
+    gap = False
+    for index in range(first, reusable):
+        block = table.cached.get(keys[index])
+        if block is None:
+            gap = True
+            content = None if content_keys is None else content_keys[index]
+            _lost(misses, table, keys[index], content, origin, size)
+        elif gap:
+            misses.tokens["stranded"] += size
+            _blame(misses, size)
+        else:
+            misses.tokens["tail"] += size
+            misses.withheld_blocks += 1
+        size = block_size
+    return misses
+
+
+def _lost(
+    misses: Misses, table: BlockTable, key: Hashable, content: Hashable | None, origin: Origin, size: int
+) -> None:
+    """A block that is not cached under this key: its own past first, then the same tokens under another."""
+    ghost = table.ghosts.get(key)
+    if ghost is not None:
+        if ghost.fate == EVICTED:
+            misses.tokens["capacity"] += size
+            misses.evicted.append((ghost, size))
+        else:
+            misses.tokens["reset"] += size
+        return
+    other = None if content is None else next(table.cached_under_other_keys(content, key), None)
+    if other is None:
+        misses.tokens["compulsory"] += size
+        return
+    kind = _isolating_kind(origin, other.origin)
+    misses.tokens["isolated"] += size
+    misses.isolated_by[kind] = misses.isolated_by.get(kind, 0) + size
+
+
+def _blame(misses: Misses, size: int) -> None:
+    """Charge stranded tokens to the nearest evicted block before them."""
+    if misses.evicted:
+        ghost, tokens = misses.evicted[-1]
+        misses.evicted[-1] = (ghost, tokens + size)
+
+
+def _isolating_kind(asked: Origin, cached: Origin) -> str:
+    """The first of adapter, salt and image that differs.
+
+    Where only presence is known nothing may differ; then it is a kind that is present, the least visible first.
+    """
+    if asked.adapter != cached.adapter:
+        return "adapter"
+    if asked.salt != cached.salt:
+        return "salt"
+    if asked.image != cached.image:
+        return "image"
+    if asked.image is not None:
+        return "image"
+    if asked.salt is not None:
+        return "salt"
+    return "adapter"

@@ -1,0 +1,50 @@
+"""How a scheduled lookup enters the totals and its request."""
+
+from hitcurve_engine.ledger.records import Totals
+from hitcurve_engine.ledger.requests import OpenRequest, PendingLookup
+
+__all__ = ["admit", "count_lookup", "count_recompute"]
+
+
+def admit(request: OpenRequest, lookup: PendingLookup, hit_tokens: int) -> None:
+    """The engine granted ``hit_tokens`` of what it found: what it withheld is ``tail``."""
+    if hit_tokens > lookup.hit_tokens:
+        request.note("admitted_exceeds_hits")
+        return
+    withheld = lookup.hit_tokens - max(hit_tokens, 0)
+    lookup.hit_tokens -= withheld
+    if lookup.misses is not None:
+        lookup.misses.tokens["tail"] += withheld
+
+
+def count_lookup(totals: Totals, request: OpenRequest, lookup: PendingLookup) -> None:
+    """The first scheduling of a request: queries, hits, misses by reason, external lookups."""
+    if lookup.skipped:
+        totals.skipped_requests += 1
+        totals.skipped_tokens += lookup.query_tokens
+        request.external_query_tokens = request.external_hit_tokens = None
+        return
+    missed = lookup.query_tokens - lookup.hit_tokens
+    totals.requests += 1
+    totals.query_tokens += lookup.query_tokens
+    totals.hit_tokens += lookup.hit_tokens
+    totals.external_query_tokens += request.external_query_tokens or 0
+    totals.external_hit_tokens += request.external_hit_tokens or 0
+    if lookup.misses is None:
+        totals.unexplained_miss_tokens += missed
+        return
+    reasons = lookup.misses.tokens
+    if sum(reasons.values()) != missed:
+        raise AssertionError(f"{request.request_id}: {reasons} do not add up to {missed} missed tokens")
+    for reason, tokens in reasons.items():
+        totals.miss_tokens[reason] += tokens
+    for kind, tokens in lookup.misses.isolated_by.items():
+        totals.isolated_by[kind] += tokens
+
+
+def count_recompute(totals: Totals, request: OpenRequest, lookup: PendingLookup) -> None:
+    """A scheduling after a preemption: kept apart, since the request mostly finds its own blocks."""
+    request.recompute_query_tokens += lookup.query_tokens
+    request.recompute_hit_tokens += lookup.hit_tokens
+    totals.recompute_query_tokens += lookup.query_tokens
+    totals.recompute_hit_tokens += lookup.hit_tokens
