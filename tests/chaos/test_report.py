@@ -116,7 +116,7 @@ def test_the_page_shows_what_the_records_say(run_folder: Path) -> None:
         "1 of 1 scenarios ok",
         "It fell from 86.0 % to 0.0 % within 1 scrape &amp; was steady again after 14 s &lt;ok&gt;.",
         "seed 7",
-        "1 requests did not say how many of their tokens were cached.",
+        "Requests that did not say how many of their tokens were cached: 1.",
         '<rect class="state collapsed"',
         "0:30",
     ):

@@ -6,12 +6,14 @@ import tempfile
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.resources import files
+from math import ceil
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
+from hitcurve.reading import STATES
 from hitcurve_chaos.report.charts import Band, Line, Strip, distribution_chart, time_chart
 from hitcurve_chaos.report.figures import (
     Curve,
@@ -85,7 +87,7 @@ def _figures(
             if verdict.get("fault_from_s") is not None
             for from_s in [verdict["fault_from_s"] - start_s]
         ],
-        "state_names": sorted({name for _, _, name in curve.states.stretches}),
+        "state_names": [state for state in STATES if any(name == state for _, _, name in curve.states.stretches)],
     }
 
 
@@ -104,7 +106,7 @@ def _evictions(curve: Curve, bands: Sequence[Band], span: tuple[float, float]) -
         bands,
         span,
         height=150.0,
-        y_max=max(most, 1.0),
+        y_max=max(4.0 * ceil(most / 4.0), 4.0),
         percent=False,
     )
 
