@@ -17,6 +17,7 @@ __all__ = [
     "Cause",
     "CurveState",
     "Cut",
+    "CutKind",
     "Interval",
     "Reading",
     "RequestWindowRate",
