@@ -1,15 +1,11 @@
 """Which blocks are cached, and what is remembered of those that no longer are (ghosts)."""
 
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import NamedTuple
 
-__all__ = ["CACHED", "EVICTED", "RESET", "Block", "BlockTable", "Origin"]
-
-CACHED: Final = 0
-EVICTED: Final = 1
-RESET: Final = 2
+__all__ = ["Block", "BlockTable", "Ghost", "Origin"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,15 +17,20 @@ class Origin:
     image: Hashable | None = None
 
 
+class Ghost(NamedTuple):
+    """How a cached key went. The keys that went together share one, so a ghost costs little more than its key."""
+
+    gone_at_s: float
+    by_reset: bool
+
+
 class Block:
-    """One key, cached or a ghost. ``copies`` counts the engine's blocks that hold it; a ghost has none."""
+    """One cached key. ``copies`` counts the engine's blocks that hold it."""
 
     __slots__ = (
         "content",
         "copies",
         "depth",
-        "fate",
-        "gone_at_s",
         "key",
         "last_used_s",
         "origin",
@@ -37,19 +38,15 @@ class Block:
         "stored_at_s",
     )
 
-    def __init__(
-        self, key: Hashable, content: Hashable | None, depth: int | None, origin: Origin, at_s: float
-    ) -> None:
+    def __init__(self, key: Hashable, depth: int | None, origin: Origin, at_s: float) -> None:
         self.key = key
-        self.content = content
+        self.content: Hashable | None = None
         self.depth = depth
         self.origin = origin
         self.stored_at_s = at_s
         self.last_used_s = at_s
         self.copies = 1
         self.reuses = 0
-        self.fate = CACHED
-        self.gone_at_s = 0.0
 
 
 class BlockTable:
@@ -61,7 +58,7 @@ class BlockTable:
 
     def __init__(self, pool_blocks: int | None, ghosts_per_block: float) -> None:
         self.cached: dict[Hashable, Block] = {}
-        self.ghosts: OrderedDict[Hashable, Block] = OrderedDict()
+        self.ghosts: OrderedDict[Hashable, Ghost] = OrderedDict()
         self.ghosts_dropped = 0
         self.version = 0
         """Changes whenever a lookup could come out differently."""
@@ -73,81 +70,91 @@ class BlockTable:
     def store(
         self,
         keys: Sequence[Hashable],
-        contents: Iterable[Hashable | None],
-        depths: Iterable[int | None],
+        contents: Sequence[Hashable] | None,
+        first_index: int | None,
         origin: Origin,
         at_s: float,
     ) -> list[Block]:
-        """Enter one block per key; the blocks in the same order."""
+        """Enter one block per key; the blocks in the same order. ``contents`` may be shorter than ``keys``."""
         self.version += 1
-        stored = []
         cached, ghosts = self.cached, self.ghosts
-        for key, content, depth in zip(keys, contents, depths, strict=False):
+        stored = []
+        depth = first_index
+        for key in keys:
             block = cached.get(key)
             if block is None:
-                ghosts.pop(key, None)
-                block = cached[key] = Block(key, content, depth, origin, at_s)
-                if content is not None:
-                    self._by_content[content] = (*self._by_content.get(content, ()), block)
+                if key in ghosts:
+                    del ghosts[key]
+                block = cached[key] = Block(key, depth, origin, at_s)
             else:
                 block.copies += 1
             stored.append(block)
+            if depth is not None:
+                depth += 1
+        if contents:
+            self._index_contents(stored, contents)
         return stored
 
-    def evict(self, key: Hashable, at_s: float) -> Block | None:
-        """Take one copy away; the key becomes a ghost with its last one. ``None`` if it was not cached."""
-        block = self.cached.get(key)
-        if block is None:
-            return None
+    def evict(self, keys: Iterable[Hashable], at_s: float) -> list[Block | None]:
+        """Take one copy of each key away; with its last one it becomes a ghost. ``None`` where none was cached."""
         self.version += 1
-        block.copies -= 1
-        if not block.copies:
-            self._most_cached = max(self._most_cached, len(self.cached))
-            del self.cached[key]
-            self._forget_content(block)
-            self._bury(block, EVICTED, at_s)
-            self._trim()
-        return block
+        cached, ghosts = self.cached, self.ghosts
+        self._most_cached = max(self._most_cached, len(cached))
+        ghost = Ghost(at_s, by_reset=False)
+        taken = []
+        for key in keys:
+            block = cached.get(key)
+            taken.append(block)
+            if block is None:
+                continue
+            block.copies -= 1
+            if not block.copies:
+                del cached[key]
+                if block.content is not None:
+                    self._forget_content(block, block.content)
+                ghosts[key] = ghost
+        self._trim()
+        return taken
 
     def reset(self, at_s: float) -> int:
         """Clear everything; how many blocks that were, copies included."""
         self.version += 1
         self._most_cached = max(self._most_cached, len(self.cached))
-        cleared = 0
-        for block in self.cached.values():
-            cleared += block.copies
-            block.copies = 0
-            self._bury(block, RESET, at_s)
+        cleared = sum(block.copies for block in self.cached.values())
+        self.ghosts.update(dict.fromkeys(self.cached, Ghost(at_s, by_reset=True)))
         self.cached.clear()
         self._by_content.clear()
         self._trim()
         return cleared
 
-    def cached_under_other_keys(self, content: Hashable, key: Hashable) -> Iterator[Block]:
-        """Cached blocks of the same tokens under other keys, oldest first."""
-        return (block for block in self._by_content.get(content, ()) if block.key != key)
+    def under_another_key(self, content: Hashable, key: Hashable) -> Block | None:
+        """A cached block of the same tokens under another key, the oldest; ``None`` if there is none."""
+        for block in self._by_content.get(content, ()):
+            if block.key != key:
+                return block
+        return None
 
     def most_ghosts(self) -> int:
         """How many ghosts are kept at most."""
         pool = self._most_cached if self._pool_blocks is None else self._pool_blocks
         return int(self._ghosts_per_block * pool)
 
-    def _bury(self, block: Block, fate: int, at_s: float) -> None:
-        block.fate = fate
-        block.gone_at_s = at_s
-        self.ghosts[block.key] = block
-
     def _trim(self) -> None:
-        surplus = len(self.ghosts) - self.most_ghosts()
-        for _ in range(surplus):
+        for _ in range(len(self.ghosts) - self.most_ghosts()):
             self.ghosts.popitem(last=False)
             self.ghosts_dropped += 1
 
-    def _forget_content(self, block: Block) -> None:
-        if block.content is None:
-            return
-        others = tuple(other for other in self._by_content[block.content] if other is not block)
-        if others:
-            self._by_content[block.content] = others
+    def _index_contents(self, blocks: Sequence[Block], contents: Sequence[Hashable]) -> None:
+        by_content = self._by_content
+        for block, content in zip(blocks, contents, strict=False):
+            if block.content is None:
+                block.content = content
+                same = by_content.get(content)
+                by_content[content] = (block,) if same is None else (*same, block)
+
+    def _forget_content(self, block: Block, content: Hashable) -> None:
+        same = self._by_content[content]
+        if len(same) == 1:
+            del self._by_content[content]
         else:
-            del self._by_content[block.content]
+            self._by_content[content] = tuple(other for other in same if other is not block)

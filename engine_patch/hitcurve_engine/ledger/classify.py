@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
-from hitcurve_engine.ledger.blocks import EVICTED, Block, BlockTable, Origin
+from hitcurve_engine.ledger.blocks import BlockTable, Ghost, Origin
 from hitcurve_engine.ledger.records import MISS_REASONS, MissReason
 
 __all__ = ["Misses", "classify"]
@@ -15,7 +15,7 @@ class Misses:
 
     tokens: dict[MissReason, int]
     isolated_by: dict[str, int]
-    evicted: list[tuple[Block, int]]
+    evicted: list[tuple[Ghost, int]]
     """Ghosts asked for again, with the tokens that are recomputed because they went."""
     withheld_blocks: int
     """Cached blocks behind a fully cached prefix that the engine did not give."""
@@ -43,13 +43,17 @@ def classify(
     misses.tokens["tail"] = query_tokens - max(hit_tokens, reusable * block_size)
     first, given = divmod(hit_tokens, block_size)
     size = block_size - given
+    cached, ghosts = table.cached, table.ghosts
     gap = False
+    compulsory = 0
     for index in range(first, reusable):
-        block = table.cached.get(keys[index])
-        if block is None:
+        key = keys[index]
+        if key not in cached:
             gap = True
-            content = None if content_keys is None else content_keys[index]
-            _lost(misses, table, keys[index], content, origin, size)
+            if key in ghosts:
+                _gone(misses, ghosts[key], size)
+            elif content_keys is None or not _isolated(misses, table, key, content_keys[index], origin, size):
+                compulsory += size
         elif gap:
             misses.tokens["stranded"] += size
             _blame(misses, size)
@@ -57,28 +61,29 @@ def classify(
             misses.tokens["tail"] += size
             misses.withheld_blocks += 1
         size = block_size
+    misses.tokens["compulsory"] = compulsory
     return misses
 
 
-def _lost(
-    misses: Misses, table: BlockTable, key: Hashable, content: Hashable | None, origin: Origin, size: int
-) -> None:
-    """A block that is not cached under this key: its own past first, then the same tokens under another."""
-    ghost = table.ghosts.get(key)
-    if ghost is not None:
-        if ghost.fate == EVICTED:
-            misses.tokens["capacity"] += size
-            misses.evicted.append((ghost, size))
-        else:
-            misses.tokens["reset"] += size
-        return
-    other = None if content is None else next(table.cached_under_other_keys(content, key), None)
+def _gone(misses: Misses, ghost: Ghost, size: int) -> None:
+    if ghost.by_reset:
+        misses.tokens["reset"] += size
+    else:
+        misses.tokens["capacity"] += size
+        misses.evicted.append((ghost, size))
+
+
+def _isolated(
+    misses: Misses, table: BlockTable, key: Hashable, content: Hashable, origin: Origin, size: int
+) -> bool:
+    """Whether the same tokens are cached under another key; then they are entered."""
+    other = table.under_another_key(content, key)
     if other is None:
-        misses.tokens["compulsory"] += size
-        return
+        return False
     kind = _isolating_kind(origin, other.origin)
     misses.tokens["isolated"] += size
     misses.isolated_by[kind] = misses.isolated_by.get(kind, 0) + size
+    return True
 
 
 def _blame(misses: Misses, size: int) -> None:

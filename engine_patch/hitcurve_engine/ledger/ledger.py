@@ -5,9 +5,8 @@ share it. It never asks a clock and never starts a thread; it is not thread-safe
 """
 
 from collections.abc import Callable, Hashable, Sequence
-from itertools import chain, count, repeat
 
-from hitcurve_engine.ledger.blocks import BlockTable, Origin
+from hitcurve_engine.ledger.blocks import Block, BlockTable, Origin
 from hitcurve_engine.ledger.classify import classify
 from hitcurve_engine.ledger.counting import admit, count_lookup, count_recompute
 from hitcurve_engine.ledger.events import (
@@ -35,10 +34,11 @@ class Ledger:
     will do); without ``on_eviction`` no eviction record is built. ``withheld_blocks``: how many matched blocks the
     engine gives up by its rules (EAGLE and MTP: 1); more than that is an anomaly, ``None`` = never one.
 
-    Memory is bounded by the pool: besides the cached keys the ledger remembers at most ``ghosts_per_block`` times
-    the pool (or, where that is unknown, the most keys ever cached at once) of keys that are gone, about 250 bytes
-    and the key each. When older ones are dropped, ``totals.ghosts_dropped`` counts them, and a later miss of such
-    a block reads ``compulsory`` although it once was cached. Of open requests it keeps ``most_open_requests``.
+    Memory is bounded by the pool: besides the cached keys (about 180 bytes each, 280 with content keys) the ledger
+    remembers at most ``ghosts_per_block`` times the pool (where that is unknown: the most keys ever cached at once)
+    of keys that are gone, about 110 bytes each; the keys themselves come on top. When older ghosts are dropped,
+    ``totals.ghosts_dropped`` counts them, and a later miss of such a block reads ``compulsory`` although it once
+    was cached. Of open requests it keeps ``most_open_requests``.
 
     Times are seconds of any clock that never goes back. Raises ValueError for negative token counts and for fewer
     keys than the query has full blocks; an event of a request it does not know is no error.
@@ -221,13 +221,8 @@ class Ledger:
         request = self._open.get(request_id) if request_id is not None else None
         if content_keys is None and request is not None and first_index is not None:
             content_keys = (request.content_keys or ())[first_index : first_index + len(keys)]
-        blocks = self._table.store(
-            keys,
-            chain(content_keys or (), repeat(None)),
-            repeat(None) if first_index is None else count(first_index),
-            _NO_ORIGIN if request is None else request.origin,
-            at_s,
-        )
+        origin = _NO_ORIGIN if request is None else request.origin
+        blocks = self._table.store(keys, content_keys, first_index, origin, at_s)
         self._totals.stored_blocks += len(keys)
         if request is not None:
             request.held.extend(blocks)
@@ -235,22 +230,11 @@ class Ledger:
     def evicted(self, at_s: float, keys: Sequence[Hashable], request_id: str | None = None) -> None:
         """See ``events.Evicted``. Yields one eviction record per block."""
         self._totals.evicted_blocks += len(keys)
-        for key in keys:
-            block = self._table.evict(key, at_s)
+        for block in self._table.evict(keys, at_s):
             if block is None:
                 self._totals.unknown_evictions += 1
             elif self._on_eviction is not None:
-                record = Eviction(
-                    at_s=at_s,
-                    age_s=at_s - block.stored_at_s,
-                    idle_s=at_s - block.last_used_s,
-                    reuses=block.reuses,
-                    depth=block.depth,
-                    adapter=block.origin.adapter,
-                    evicted_by=request_id,
-                    copies_left=block.copies,
-                )
-                self._on_eviction(record)
+                self._on_eviction(_eviction_of(block, at_s, request_id))
 
     def reset(self, at_s: float, ok: bool = True) -> None:
         """See ``events.Reset``. A refused one clears nothing and is counted apart; no block is evicted by it."""
@@ -290,10 +274,23 @@ class Ledger:
             block = self._table.cached.get(key)
             if block is None:
                 request.note("hit_of_unknown_block")
-                block = self._table.store([key], [None], [index], request.origin, at_s)[0]
+                block = self._table.store([key], None, index, request.origin, at_s)[0]
             block.reuses += 1
             block.last_used_s = at_s
             request.held.append(block)
 
 
 _NO_ORIGIN = Origin()
+
+
+def _eviction_of(block: Block, at_s: float, request_id: str | None) -> Eviction:
+    return Eviction(
+        at_s,
+        at_s - block.stored_at_s,
+        at_s - block.last_used_s,
+        block.reuses,
+        block.depth,
+        block.origin.adapter,
+        request_id,
+        block.copies,
+    )

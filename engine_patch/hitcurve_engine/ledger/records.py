@@ -5,7 +5,7 @@ A value that is not known is ``None``, which is never the same as zero.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal, get_args
+from typing import Final, Literal, NamedTuple, get_args
 
 __all__ = [
     "ANOMALIES",
@@ -83,9 +83,11 @@ class Outcome:
     """Names from ``ANOMALIES``."""
 
 
-@dataclass(frozen=True, slots=True)
-class Eviction:
-    """One block that lost its cached content to make room. Resets are no evictions."""
+class Eviction(NamedTuple):
+    """One block that lost its cached content to make room. Resets are no evictions.
+
+    A tuple, since it arises per block and not per request.
+    """
 
     at_s: float
     age_s: float
@@ -100,7 +102,7 @@ class Eviction:
     evicted_by: str | None
     """The request whose allocation took the block; ``None`` where nobody's did."""
     copies_left: int
-    """Other blocks with the same key; above zero the content is still cached."""
+    """Blocks with the same key after the event; above zero the content is still cached."""
 
 
 @dataclass(frozen=True, slots=True)
