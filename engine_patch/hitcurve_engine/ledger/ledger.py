@@ -35,10 +35,10 @@ class Ledger:
     engine gives up by its rules (EAGLE and MTP: 1); more than that is an anomaly, ``None`` = never one.
 
     Memory is bounded by the pool: besides the cached keys (about 180 bytes each, 280 with content keys) the ledger
-    remembers at most ``ghosts_per_block`` times the pool (where that is unknown: the most keys ever cached at once)
-    of keys that are gone, about 110 bytes each; the keys themselves come on top. When older ghosts are dropped,
-    ``totals.ghosts_dropped`` counts them, and a later miss of such a block reads ``compulsory`` although it once
-    was cached. Of open requests it keeps ``most_open_requests``.
+    remembers keys that are gone, at most ``ghosts_per_block`` times the pool (where that is unknown: times the
+    most keys ever cached at once) and about 110 bytes each; the keys themselves come on top. When older ghosts
+    are dropped, ``totals.ghosts_dropped`` counts them, and a later miss of such a block reads ``compulsory``
+    although it once was cached. Of open requests it keeps ``most_open_requests``.
 
     Times are seconds of any clock that never goes back. Raises ValueError for negative token counts and for fewer
     keys than the query has full blocks; an event of a request it does not know is no error.
