@@ -1,0 +1,1 @@
+"""Traffic profiles, one a file: each decides what the next request asks."""

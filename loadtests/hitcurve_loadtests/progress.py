@@ -1,0 +1,86 @@
+"""What a person sees of a load run: one line that lives while it runs, and a table at the end."""
+
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any, TextIO
+
+from rich.console import Console
+from rich.table import Table
+
+from hitcurve_loadtests.percentiles import describe
+from hitcurve_loadtests.summary import RunTotals, client_hit_rate
+
+__all__ = ["ProgressLine", "print_summary"]
+
+_PLAIN_EVERY_S = 10.0
+
+
+class ProgressLine:
+    """Rewrites one line on a terminal each second; elsewhere prints a line now and then."""
+
+    def __init__(self, name: str, stream: TextIO = sys.stderr) -> None:
+        self._name = name
+        self._stream = stream
+        self._live = stream.isatty()
+        self._last_s = time.monotonic()
+
+    def show(self, totals: RunTotals) -> None:
+        """Requests and failures so far; hit rate and TTFT of the last 200 requests."""
+        now_s = time.monotonic()
+        if not self._live and now_s - self._last_s < _PLAIN_EVERY_S:
+            return
+        self._last_s = now_s
+        ttft = describe([record.ttft_s for record in totals.recent if record.ttft_s is not None]).p50
+        line = (
+            f"{self._name}: {len(totals.records)} requests, {totals.failed} failed, "
+            f"hit rate {_percent(client_hit_rate(totals.recent).hit_rate)}, TTFT p50 {_ms(ttft)}"
+        )
+        self._stream.write(f"\r\x1b[K{line}" if self._live else f"{line}\n")
+        self._stream.flush()
+
+    def end(self) -> None:
+        """Leave the line, so that what follows begins on a new one."""
+        if self._live:
+            self._stream.write("\r\x1b[K")
+            self._stream.flush()
+
+
+def print_summary(summary: Mapping[str, Any]) -> None:
+    """The table a person reads at the end, on stdout."""
+    console = Console(highlight=False)
+    requests, cache = summary["requests"], summary["cache"]
+    console.print(
+        f"[bold]{summary['name']}[/]: {requests['ok']} requests ok, {requests['failed']} failed, "
+        f"{requests['unfinished']} unfinished in {summary['elapsed_s']:.1f} s; seed {summary['seed']}"
+    )
+    unknown = f", {cache['unknown']} requests did not tell" if cache["unknown"] else ""
+    console.print(
+        f"hit rate {_percent(cache['hit_rate'])} "
+        f"({cache['hit_tokens']} of {cache['query_tokens']} prompt tokens{unknown})"
+    )
+    table = Table("", "n", "p50", "p90", "p99", "max")
+    for column in table.columns[1:]:
+        column.justify = "right"
+    rows = {
+        "TTFT": summary["ttft_s"]["all"],
+        "TTFT of hits": summary["ttft_s"]["hits"],
+        "TTFT of misses": summary["ttft_s"]["misses"],
+        "time per output token": summary["tpot_s"],
+        "whole request": summary["request_duration_s"],
+        "generator: hub lag": summary["lag_s"]["hub"],
+        "generator: sent late": summary["lag_s"]["send"],
+    }
+    for title, values in rows.items():
+        table.add_row(title, str(values["count"]), *(_ms(values[key]) for key in ("p50", "p90", "p99", "max")))
+    console.print(table)
+    reasons = "".join(f"\n  {reason}" for reason in summary["reasons"])
+    console.print(f"verdict: {summary['verdict']}{reasons}", markup=False)
+
+
+def _percent(rate: float | None) -> str:
+    return "unknown" if rate is None else f"{100 * rate:.1f} %"
+
+
+def _ms(seconds: float | None) -> str:
+    return "-" if seconds is None else f"{1000 * seconds:.1f} ms"

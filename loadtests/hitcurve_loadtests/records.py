@@ -1,0 +1,58 @@
+"""One finished request, and the file the finished requests are appended to."""
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from hitcurve.errors import EnvironmentFailed
+from hitcurve_loadtests.stream import Outcome
+
+__all__ = ["RequestLog", "RequestRecord"]
+
+
+@dataclass(frozen=True, slots=True)
+class RequestRecord:
+    """A line of ``requests.jsonl`` (docs/run_folder.md). Times in Unix seconds, durations in seconds."""
+
+    at_s: float
+    load: str
+    profile: str
+    group: str
+    model: str
+    status: int | None
+    outcome: Outcome
+    reason: str | None
+    ttft_s: float | None
+    tpot_s: float | None
+    duration_s: float
+    prompt_tokens: int | None
+    completion_tokens: int | None
+    cached_tokens: int | None
+    late_s: float | None
+    """How long after its scheduled time it was sent; ``None`` in a closed loop, which has no schedule."""
+
+
+class RequestLog:
+    """Appends records to a file that other load processes may append to as well.
+
+    Each line is one ``write`` to a descriptor opened for appending, so lines of several processes never mix
+    and a reader finds every finished request at once.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise EnvironmentFailed(
+                f"the results cannot be written to {path}: {error.strerror}; choose another --out."
+            ) from error
+
+    def append(self, record: RequestRecord) -> None:
+        """Write one line."""
+        os.write(self._descriptor, json.dumps(asdict(record)).encode() + b"\n")
+
+    def close(self) -> None:
+        os.close(self._descriptor)

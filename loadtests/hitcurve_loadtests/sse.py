@@ -1,0 +1,55 @@
+"""Server-sent events: from bytes, cut anywhere, to the data of each event.
+
+Follows the event stream interpretation of the WHATWG HTML standard (section 9.2.6): lines end with LF, CRLF
+or CR, a line that begins with a colon is a comment, one space after ``data:`` is dropped, the ``data`` lines of
+one event are joined with LF, and a blank line ends the event.
+"""
+
+import re
+
+__all__ = ["EventReader"]
+
+_LINE_END = re.compile(rb"\r\n|\r|\n")
+
+
+class EventReader:
+    """Collects bytes and gives back the data of every event they complete."""
+
+    def __init__(self) -> None:
+        self._line = b""
+        self._data: list[bytes] = []
+        self._skip_newline = False
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """Take the next bytes of the stream; the data of the events that end in them, in order."""
+        if self._skip_newline and chunk:
+            self._skip_newline = False
+            chunk = chunk.removeprefix(b"\n")
+        if b"\n" not in chunk and b"\r" not in chunk:
+            self._line += chunk
+            return []
+        buffer = self._line + chunk
+        self._skip_newline = buffer.endswith(b"\r")
+        *lines, self._line = _LINE_END.split(buffer)
+        events = []
+        for line in lines:
+            if line:
+                self._take(line)
+            elif self._data:
+                events.append(b"\n".join(self._data))
+                self._data.clear()
+        return events
+
+    def rest(self) -> bytes | None:
+        """Data of the event that the stream ended in the middle of; ``None`` where it ended between events."""
+        if self._line:
+            self._take(self._line)
+            self._line = b""
+        data = b"\n".join(self._data) if self._data else None
+        self._data.clear()
+        return data
+
+    def _take(self, line: bytes) -> None:
+        field, _, value = line.partition(b":")
+        if field == b"data":
+            self._data.append(value.removeprefix(b" "))
