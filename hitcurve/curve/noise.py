@@ -1,0 +1,59 @@
+"""How far a hit rate scatters although nothing changed, learnt from the curve itself.
+
+The rate of a scrape with ``n`` requests has the variance ``p (1 - p) f / n + s**2``: the request noise ``f``
+averages out with more requests, the scatter ``s`` (mix of traffic, bursts with one fate) does not.
+"""
+
+from hitcurve.curve.config import CurveConfig
+
+__all__ = ["Noise", "clipped"]
+
+_LEAST_RATE = 0.02
+_REQUEST_NOISE = (0.05, 30.0)
+_SCATTER = (0.01, 0.15)
+_OUTLIER_VARIANCES = 9.0
+_PRIOR_SCRAPES = 15
+
+
+def clipped(rate: float) -> float:
+    """A rate held off 0 and 1, where a binomial variance would vanish."""
+    return min(max(rate, _LEAST_RATE), 1.0 - _LEAST_RATE)
+
+
+class Noise:
+    """Request noise and scatter of one engine, estimated online by expectation-maximisation."""
+
+    def __init__(self, config: CurveConfig) -> None:
+        self.request_noise = config.prior_request_noise
+        self.scatter_squared = config.prior_scatter**2
+        self._memory = config.noise_memory_scrapes
+        self._seen = min(_PRIOR_SCRAPES, self._memory)
+
+    @property
+    def scatter(self) -> float:
+        return float(self.scatter_squared**0.5)
+
+    def variance(self, rate: float, requests: float, scrapes: float = 1.0) -> float:
+        """Variance of the rate of ``scrapes`` scrapes that hold ``requests`` requests together."""
+        binomial = clipped(rate) * (1.0 - clipped(rate))
+        return binomial * self.request_noise / max(requests, 1e-9) + self.scatter_squared / max(scrapes, 1.0)
+
+    def effective(self, rate: float, requests: float) -> float:
+        """Independent, equally large requests that would prove as much as this scrape; bounded by the scatter."""
+        binomial = clipped(rate) * (1.0 - clipped(rate))
+        return binomial / self.variance(rate, requests)
+
+    def learn(self, residual: float, rate: float, requests: float) -> None:
+        """Take in how far one scrape lay off the level; outliers are cut at three standard errors."""
+        binomial = clipped(rate) * (1.0 - clipped(rate))
+        total = self.variance(rate, requests)
+        squared = min(residual**2, _OUTLIER_VARIANCES * total)
+        share = self.scatter_squared / total
+        scatter = share**2 * squared + total * share * (1.0 - share)
+        by_request = (1.0 - share) ** 2 * squared + total * share * (1.0 - share)
+        self._seen = min(self._seen + 1, self._memory)
+        gain = 1.0 / self._seen
+        moved = self.request_noise + gain * (by_request * requests / binomial - self.request_noise)
+        self.request_noise = min(max(moved, _REQUEST_NOISE[0]), _REQUEST_NOISE[1])
+        moved = self.scatter_squared + gain * (scatter - self.scatter_squared)
+        self.scatter_squared = min(max(moved, _SCATTER[0] ** 2), _SCATTER[1] ** 2)

@@ -1,0 +1,45 @@
+"""A sequential test for one step of the hit rate: Page's CUSUM of binomial log-likelihood ratios.
+
+E. S. Page, "Continuous inspection schemes", Biometrika 41 (1954). By Lorden's bound (Annals of Mathematical
+Statistics 42, 1971) a score of ``h`` is reached by chance after ``exp(h)`` independent requests at the earliest,
+on average; the threshold follows from the number of requests a day and a budget of false alarms.
+"""
+
+import math
+
+from hitcurve.curve.batch import Batch, Sum
+from hitcurve.curve.noise import clipped
+
+__all__ = ["StepTest", "threshold"]
+
+_DAY_S = 86_400.0
+_LEAST_REQUESTS_A_DAY = 500.0
+
+
+def threshold(requests_per_s: float, false_alarms_per_day: float) -> float:
+    """The score at which a step is proven."""
+    return math.log(max(requests_per_s * _DAY_S, _LEAST_REQUESTS_A_DAY) / false_alarms_per_day)
+
+
+class StepTest:
+    """Score for "the rate is now ``then``" against "it is still ``now``"; 0 while nothing speaks for it."""
+
+    def __init__(self) -> None:
+        self.score = 0.0
+        self.since = Sum()
+        """Evidence since the likeliest time of the step."""
+
+    def observe(self, batch: Batch, effective: float, now: float, then: float) -> None:
+        before, after = clipped(now), clipped(then)
+        gain = batch.rate * math.log(after / before) + (1.0 - batch.rate) * math.log(
+            (1.0 - after) / (1.0 - before)
+        )
+        self.score = max(0.0, self.score + effective * gain)
+        if self.score == 0.0:
+            self.since = Sum()
+        else:
+            self.since.add(batch, effective)
+
+    def clear(self) -> None:
+        self.score = 0.0
+        self.since = Sum()

@@ -1,0 +1,90 @@
+"""Swings of the rate far beyond noise, again and again: turning points of a zigzag."""
+
+from collections import deque
+from dataclasses import dataclass
+
+from hitcurve.curve.batch import Batch, Sum
+from hitcurve.curve.config import CurveConfig
+from hitcurve.curve.noise import Noise, clipped
+
+__all__ = ["Swings"]
+
+_QUIET_POINTS = 8
+_QUIET_SWINGS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Point:
+    at_s: float
+    index: int
+    rate: float
+    requests: float
+
+
+class Swings:
+    """Counts the turns of the curve. A turn is proven when the rate has left its last extreme far enough."""
+
+    def __init__(self, config: CurveConfig) -> None:
+        self._config = config
+        self._bin = Sum()
+        self._index = 0
+        self._extreme: _Point | None = None
+        self._direction = 0
+        self._turns: deque[_Point] = deque(maxlen=16)
+
+    def add(self, batch: Batch, effective: float, noise: Noise) -> None:
+        self._bin.add(batch, effective)
+        if self._bin.effective < self._config.swing_bin_requests:
+            return
+        rate = self._bin.rate
+        assert rate is not None
+        point = _Point(batch.to_s, self._index, rate, self._bin.requests)
+        self._index += 1
+        self._bin = Sum()
+        self._move(point, noise)
+
+    def _move(self, point: _Point, noise: Noise) -> None:
+        extreme = self._extreme
+        if extreme is None:
+            self._extreme = point
+            return
+        moved = point.rate - extreme.rate
+        if moved * self._direction > 0 or (self._direction == 0 and moved == 0):
+            self._extreme = point
+            return
+        if abs(moved) < self._least_swing(extreme, point, noise):
+            return
+        if self._direction != 0:
+            self._turns.append(extreme)
+        self._direction = 1 if moved > 0 else -1
+        self._extreme = point
+
+    def _least_swing(self, one: _Point, other: _Point, noise: Noise) -> float:
+        middle = clipped((one.rate + other.rate) / 2)
+        factor = max(noise.request_noise, 1.0)
+        variance = middle * (1.0 - middle) * factor * (1.0 / one.requests + 1.0 / other.requests)
+        return float(max(self._config.swing_rate, self._config.swing_noises * variance**0.5))
+
+    def turns(self, at_s: float) -> int:
+        """Turns within the window."""
+        return sum(turn.at_s > at_s - self._config.swing_window_s for turn in self._turns)
+
+    def swinging(self, at_s: float) -> bool:
+        return self.turns(at_s) >= self._config.swing_turns and not self.quiet()
+
+    def quiet(self) -> bool:
+        """No new extreme for twice as long as a swing usually takes."""
+        if self._extreme is None or len(self._turns) < 2:
+            return True
+        usual = (self._turns[-1].index - self._turns[0].index) / (len(self._turns) - 1)
+        return self._index - self._extreme.index > max(_QUIET_POINTS, _QUIET_SWINGS * usual)
+
+    @property
+    def first_turn_s(self) -> float | None:
+        return self._turns[0].at_s if self._turns else None
+
+    def clear(self) -> None:
+        self._bin = Sum()
+        self._extreme = None
+        self._direction = 0
+        self._turns.clear()

@@ -1,0 +1,163 @@
+"""Everything that is measured on the curve: level, noise, tests for steps, trend, swings, pace of traffic."""
+
+import math
+from collections import deque
+
+from hitcurve.curve.batch import Batch, Sum
+from hitcurve.curve.climb import Climb
+from hitcurve.curve.config import CurveConfig
+from hitcurve.curve.noise import Noise
+from hitcurve.curve.step import StepTest, threshold
+from hitcurve.curve.swings import Swings
+
+__all__ = ["Track"]
+
+_RECENT_EFFECTIVE = 20.0
+_RECENT_SCRAPES = 120
+_DEEP_FALL = 0.1
+_SIZE_MEMORY_REQUESTS = 1000.0
+_PACE_PRIOR_S = 60.0
+
+
+class Track:
+    """Measures one curve. ``level`` is what the rate is held against; ``None`` while nothing is proven."""
+
+    def __init__(self, config: CurveConfig) -> None:
+        self._config = config
+        self.noise = Noise(config)
+        self.baseline: Sum | None = None
+        self._pending = Sum()
+        self.fall = StepTest()
+        self.drop = StepTest()
+        self.rise = StepTest()
+        self.climb = Climb()
+        self.swings = Swings(config)
+        self._recent: deque[tuple[Batch, float]] = deque(maxlen=_RECENT_SCRAPES)
+        self._size_queries = 0.0
+        self._size_requests = 0.0
+        self._pace_requests = 0.0
+        self._pace_s = 0.0
+        self.pace_now = 0.0
+
+    @property
+    def level(self) -> float | None:
+        return self.baseline.rate if self.baseline else None
+
+    @property
+    def pace(self) -> float:
+        """Usual requests per second."""
+        return self._pace_requests / max(self._pace_s, 1e-9)
+
+    @property
+    def bursting(self) -> bool:
+        known = self._pace_s >= _PACE_PRIOR_S
+        return known and self.pace_now >= self._config.burst_factor * self.pace
+
+    @property
+    def threshold(self) -> float:
+        return threshold(max(self.pace, self.pace_now), self._config.false_alarms_per_day)
+
+    @property
+    def least_step(self) -> float:
+        """Smallest fall of the level that is worth a name."""
+        config = self._config
+        level = self.level or 0.0
+        return max(config.step_rate, config.step_share * level, config.step_scatters * self.noise.scatter)
+
+    def weigh(self, batch: Batch, rate: float) -> float:
+        """Effective requests of a batch. One that holds far more tokens than its requests usually do may owe
+        them to a single huge request, and then proves no more than that one."""
+        requests = batch.requests
+        if batch.requests_known and self._size_requests >= _RECENT_EFFECTIVE:
+            size = self._size_queries / self._size_requests
+            excess = max(0.0, batch.queries - requests * size)
+            requests = min(requests, batch.queries**2 / (excess**2 + requests * size**2))
+        return self.noise.effective(rate, requests)
+
+    def add(self, batch: Batch) -> float:
+        """Take in a batch for everything but the tests; returns its effective requests."""
+        near = self.level if self.level is not None else self.recent().rate
+        effective = self.weigh(batch, batch.rate if near is None else near)
+        self._recent.append((batch, effective))
+        self.climb.add(batch, effective)
+        self.swings.add(batch, effective, self.noise)
+        return effective
+
+    def pass_time(self, seconds: float, batch: Batch | None) -> None:
+        """Learn the usual pace and size of requests from one interval, with or without traffic."""
+        requests = batch.requests if batch else 0.0
+        self.pace_now = requests / seconds if seconds > 0 else 0.0
+        keep = math.exp(-seconds / self._config.baseline_memory_s)
+        self._pace_requests = self._pace_requests * keep + requests
+        self._pace_s = self._pace_s * keep + seconds
+        if batch:
+            keep = math.exp(-batch.requests / _SIZE_MEMORY_REQUESTS)
+            self._size_queries = self._size_queries * keep + batch.queries
+            self._size_requests = self._size_requests * keep + batch.requests
+
+    def recent(self, effective: float = _RECENT_EFFECTIVE, after_s: float = -math.inf) -> Sum:
+        """The newest scrapes, as many as prove something together."""
+        total = Sum()
+        for batch, weight in reversed(self._recent):
+            if total.effective >= effective or batch.from_s < after_s:
+                break
+            part = Sum()
+            part.add(batch, weight)
+            part.merge(total)
+            total = part
+        return total
+
+    def error(self, part: Sum) -> float:
+        """Standard error of the rate of a sum."""
+        rate = part.rate
+        return 1.0 if rate is None else self.noise.variance(rate, part.requests, part.scrapes) ** 0.5
+
+    def test_steps(self, batch: Batch, effective: float, level: float) -> None:
+        """Feed the tests for a collapse, a step down and a rise from ``level``."""
+        step = self.least_step
+        self.fall.observe(batch, effective, level, _DEEP_FALL * level)
+        self.drop.observe(batch, effective, level, level - step)
+        self.rise.observe(batch, effective, level, level + step)
+
+    def fallen(self, batch: Batch, level: float, share: float) -> bool:
+        """The rate is proven to have fallen below a share of ``level``."""
+        run = self.fall.since.rate
+        return self.fall.score >= self.threshold and run is not None and min(run, batch.rate) <= share * level
+
+    def follow(self, batch: Batch, effective: float, level: float) -> None:
+        """Let the baseline follow. Scrapes under suspicion of a step wait until the suspicion is gone."""
+        assert self.baseline is not None
+        self.noise.learn(batch.rate - level, level, batch.requests)
+        self._pending.add(batch, effective)
+        if (
+            self.drop.score > 0.0
+            and self.drop.since.to_s - self.drop.since.from_s < self._config.baseline_memory_s
+        ):
+            return
+        seconds = self._pending.to_s - self._pending.from_s
+        self.baseline.decay(math.exp(-seconds / self._config.baseline_memory_s))
+        self.baseline.merge(self._pending)
+        self._pending = Sum()
+
+    def settle(self, level: Sum) -> None:
+        """Take a new baseline."""
+        self.baseline = Sum()
+        self.baseline.merge(level)
+        self._pending = Sum()
+        self.clear_tests()
+
+    def clear_tests(self) -> None:
+        for test in (self.fall, self.drop, self.rise):
+            test.clear()
+        self._pending = Sum()
+
+    def restart_climb(self) -> None:
+        self.climb = Climb()
+
+    def forget(self) -> None:
+        """A cut: nothing measured before holds any more, but the noise and the pace of the traffic."""
+        self.baseline = None
+        self.clear_tests()
+        self.restart_climb()
+        self.swings.clear()
+        self._recent.clear()
