@@ -1,0 +1,127 @@
+"""POST /v1/chat/completions."""
+
+from typing import Any
+
+from aiohttp import web
+
+from hitcurve_simulator.server import tokenizer
+from hitcurve_simulator.server.answers import ChatAnswer, usage, usage_so_far
+from hitcurve_simulator.server.api_error import bad_body, bad_parameter
+from hitcurve_simulator.server.generation import Generation
+from hitcurve_simulator.server.http_replies import EventStream, json_reply, read_body, request_id
+from hitcurve_simulator.server.logprobs import prompt_logprobs
+from hitcurve_simulator.server.parameters import Parameters, read_parameters
+from hitcurve_simulator.server.request_body import RequestBody
+from hitcurve_simulator.server.sequence import Sequence
+from hitcurve_simulator.server.serving import Serving
+
+__all__ = ["ChatApi", "read_messages"]
+
+
+class ChatApi:
+    """Answers a chat; the prompt is the chat template's text (``tokenizer.render_chat``)."""
+
+    def __init__(self, serving: Serving) -> None:
+        self._serving = serving
+
+    async def post(self, request: web.Request) -> web.StreamResponse:
+        body = await read_body(request)
+        serving = self._serving
+        model = body.text("model")
+        parameters = read_parameters(body, default_max_tokens=None)
+        messages = read_messages(body)
+        adapter = serving.adapters.find(model)
+        text = tokenizer.render_chat(
+            messages,
+            ask_for_reply=body.boolean("add_generation_prompt", True),
+            keep_last_open=body.boolean("continue_final_message"),
+        )
+        answer_id = request_id(request, body, "chatcmpl")
+        answer = ChatAnswer(
+            answer_id, int(serving.clock.wall()), model or serving.settings.model, serving.fingerprint
+        )
+        prompt = tokenizer.encode(text)
+        async with serving.generator.start([prompt], parameters, adapter, answer_id) as generation:
+            if parameters.stream:
+                return await self._stream(EventStream(request), answer, generation, parameters)
+            return await self._whole(answer, generation, parameters)
+
+    async def _whole(
+        self, answer: ChatAnswer, generation: Generation, parameters: Parameters
+    ) -> web.StreamResponse:
+        ended = [delivery async for delivery in generation.deliveries()]
+        in_order = sorted(ended, key=lambda one: one.sequence.index)
+        choices = [answer.choice(delivery, parameters.return_token_ids) for delivery in in_order]
+        prompt = list(generation.samples[0].request.prompt_token_ids or ())
+        body = answer.whole(
+            choices,
+            self._usage([delivery.sequence for delivery in ended], whole=True),
+            prompt_logprobs(prompt) if parameters.prompt_logprobs is not None else None,
+            prompt if parameters.return_token_ids else None,
+        )
+        return json_reply(body)
+
+    async def _stream(
+        self, stream: EventStream, answer: ChatAnswer, generation: Generation, parameters: Parameters
+    ) -> web.StreamResponse:
+        await stream.open()
+        ended: list[Sequence] = []
+        named = False
+        async for delivery in generation.deliveries():
+            sequence = delivery.sequence
+            if not named:
+                named = True
+                for sample in generation.samples:
+                    await stream.send(answer.role_chunk(sample.index))
+            chunk: dict[str, Any] = answer.chunk(delivery, parameters.return_token_ids)
+            if parameters.continuous_usage:
+                chunk["usage"] = usage_so_far(sequence)
+            if sequence.finished:
+                ended.append(sequence)
+                if len(ended) == len(generation.samples) and not parameters.include_usage:
+                    chunk["system_fingerprint"] = answer.fingerprint
+            await stream.send(chunk)
+        if parameters.include_usage:
+            await stream.send(answer.usage_chunk(self._usage(ended, whole=False)))
+        return await stream.close()
+
+    def _usage(self, ended: list[Sequence], *, whole: bool) -> dict[str, Any]:
+        """Chat answers also say how many prompt tokens were newly written to the cache: those of full blocks."""
+        last, block = ended[-1], self._serving.settings.block_size
+        created = max(0, last.prompt_tokens // block * block - last.hit_tokens)
+        return usage(ended, created_cache_tokens=created, whole=whole)
+
+
+def read_messages(body: RequestBody) -> list[tuple[str, str]]:
+    """(role, content) of each message; content may be a string or text parts. ApiError (400) otherwise."""
+    messages = body.values.get("messages")
+    if messages is None:
+        raise bad_body("body.messages", "messages are missing.")
+    if not isinstance(messages, list):
+        raise bad_body("body.messages", "messages must be a list.")
+    if not messages:
+        raise bad_parameter(None, "The chat has no message; give at least one.")
+    return [_message(at, message) for at, message in enumerate(messages)]
+
+
+def _message(at: int, message: object) -> tuple[str, str]:
+    where = f"body.messages.{at}"
+    if not isinstance(message, dict):
+        raise bad_body(where, "a message must be an object with role and content.")
+    role, content = message.get("role"), message.get("content")
+    if not isinstance(role, str):
+        raise bad_body(f"{where}.role", "a message must have a role.")
+    if content is None:
+        return role, ""
+    if isinstance(content, str):
+        return role, content
+    if not isinstance(content, list):
+        raise bad_body(f"{where}.content", "content must be a string or a list of parts.")
+    return role, "\n".join(_part(f"{where}.content", part) for part in content)
+
+
+def _part(where: str, part: object) -> str:
+    if not isinstance(part, dict) or not isinstance(part.get("text"), str):
+        raise bad_body(where, "only parts of type 'text' are understood.")
+    text: str = part["text"]
+    return text
