@@ -21,6 +21,7 @@ __all__ = [
     "Interval",
     "Reading",
     "RequestWindowRate",
+    "ServedRate",
     "StateName",
     "WindowRate",
     "as_json",
@@ -48,6 +49,16 @@ UNHEALTHY_STATES: frozenset[StateName] = frozenset({"low", "degraded", "collapse
 
 
 @dataclass(frozen=True, slots=True)
+class ServedRate:
+    """Prompt tokens of requests served in an interval and those of them that came from any cache."""
+
+    prompt_tokens: float
+    cached_tokens: float
+    hit_rate: float | None
+    """cached / prompt, at most 1; ``None`` where nothing was served."""
+
+
+@dataclass(frozen=True, slots=True)
 class Interval:
     """Traffic between two good scrapes, restart-corrected. Volumes in tokens, times in seconds."""
 
@@ -61,6 +72,9 @@ class Interval:
     requests: float | None = None
     restarts: int = 0
     flags: tuple[str, ...] = ()
+    served: ServedRate | None = None
+    tiers: Mapping[str, float] | None = None
+    """Hit tokens of a tier / query tokens, by tier; ``None`` where the page tells no tiers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,4 +177,6 @@ def reading_from_json(values: Mapping[str, Any]) -> Reading:
 def _interval(values: Mapping[str, Any] | None) -> Interval | None:
     if values is None:
         return None
-    return Interval(**{**values, "flags": tuple(values.get("flags", ()))})
+    served = values.get("served")
+    known = {**values, "flags": tuple(values.get("flags", ())), "served": served and ServedRate(**served)}
+    return Interval(**known)

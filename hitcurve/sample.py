@@ -65,6 +65,8 @@ class EngineSample:
     external: LookupCounters | None = None
     """Lookups in a cache outside the engine (KV connector), in tokens."""
     served: ServedCounters | None = None
+    tier_hits: Mapping[str, float] | None = None
+    """Hit tokens since start by the tier that held them: ``device``, ``host``, ``disk``, ``p2p``, ``external``."""
     requests: float | None = None
     """Requests whose prefill was done, since start."""
     kv_usage: float | None = None

@@ -1,0 +1,6 @@
+"""Reading engines' /metrics pages: vLLM of both metric generations, and SGLang."""
+
+from hitcurve.readers.page import read_page
+from hitcurve.readers.refusal import PageRefused
+
+__all__ = ["PageRefused", "read_page"]

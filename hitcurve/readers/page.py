@@ -1,0 +1,80 @@
+"""From the bytes of a page to samples, or a refusal that says why."""
+
+from functools import cache
+from typing import Final
+
+from hitcurve.readers import sglang, vllm
+from hitcurve.readers.exposition import MalformedLine, parse_page, parse_sample
+from hitcurve.readers.refusal import PageRefused
+from hitcurve.readers.vllm_names import spellings
+from hitcurve.sample import EngineSample
+
+__all__ = ["MOST_ENGINES", "read_page"]
+
+MOST_ENGINES: Final = 1024
+
+
+def read_page(
+    body: bytes | str, content_type: str | None, *, at_s: float, monotonic_s: float
+) -> tuple[EngineSample, ...]:
+    """One sample per engine on the page, at least one.
+
+    ``at_s`` and ``monotonic_s`` (seconds) are copied into the samples. Raises PageRefused for a page that is not
+    one of metrics, is cut off, has a malformed line among those needed, or has no prefix-cache counters.
+    """
+    text = _text(body)
+    _refuse_what_is_no_page(text, content_type or "")
+    try:
+        page = parse_page(text, _wanted())
+    except MalformedLine as error:
+        raise PageRefused(f"The page is malformed: {error}.") from error
+    samples = vllm.read_vllm(page, at_s=at_s, monotonic_s=monotonic_s) or sglang.read_sglang(
+        page, at_s=at_s, monotonic_s=monotonic_s
+    )
+    if not samples:
+        raise PageRefused(_why_nothing(text))
+    if len(samples) > MOST_ENGINES:
+        raise PageRefused(f"The page shows {len(samples)} engines, more than the {MOST_ENGINES} allowed.")
+    return samples
+
+
+@cache
+def _wanted() -> frozenset[str]:
+    return frozenset(spellings()) | frozenset(sglang.sglang_names())
+
+
+def _text(body: bytes | str) -> str:
+    if isinstance(body, str):
+        return body
+    try:
+        return body.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise PageRefused("The page is not UTF-8 text.") from error
+
+
+def _refuse_what_is_no_page(text: str, content_type: str) -> None:
+    start = text[:200].lstrip()
+    if not start:
+        raise PageRefused("The page is empty.")
+    if start.startswith("<"):
+        raise PageRefused("The page is HTML, not metrics; the address probably misses /metrics.")
+    if start.startswith(("[", "{")) and text.rstrip().endswith(("]", "}")):
+        raise PageRefused("The page is JSON, not metrics; the address probably misses /metrics.")
+    if not any(line[:1] == "#" or parse_sample(line) for line in text.split("\n", 50)[:50] if line.strip()):
+        raise PageRefused("The page is not a metrics page in the Prometheus text format.")
+    if not text.endswith("\n"):
+        raise PageRefused("The page is cut off: it does not end with a line feed.")
+    if "openmetrics" in content_type and not text.endswith("# EOF\n"):
+        raise PageRefused("The page is cut off: it does not end with '# EOF' as OpenMetrics must.")
+
+
+def _why_nothing(text: str) -> str:
+    looked_for = f"looked for {vllm.LOOKED_FOR}, its older and rewritten names, and {sglang.LOOKED_FOR}"
+    if "vllm:" in text:
+        return f"The page has vLLM metrics but no prefix-cache counters ({looked_for})."
+    if "\npython_info" in text or "process_start_time_seconds" in text:
+        return (
+            f"The page has metrics but none of an engine's prefix cache ({looked_for}); "
+            "vLLM prints none with --disable-log-stats."
+        )
+    return f"The page has no prefix-cache counters ({looked_for})."

@@ -1,0 +1,126 @@
+"""SGLang pages to samples (names of 0.5.23). The gauge ``cache_hit_rate`` is the last batch only: not read."""
+
+import math
+from collections.abc import Mapping
+from functools import cache
+from types import MappingProxyType
+from typing import Final
+
+from hitcurve import flags
+from hitcurve.readers.engines import EngineLabels, MetricTable, engine_ids
+from hitcurve.readers.exposition import Page, Series
+from hitcurve.sample import EngineSample, LookupCounters, ServedCounters
+
+__all__ = ["LOOKED_FOR", "read_sglang", "sglang_names"]
+
+LOOKED_FOR: Final = "sglang:realtime_tokens_total"
+_PREFIXES: Final = ("sglang:", "sglang_")
+_COUNTERS: Final = ("realtime_tokens", "prompt_tokens", "cached_tokens", "num_requests")
+_OTHERS: Final = (
+    "token_usage",
+    "num_running_reqs",
+    "num_queue_reqs",
+    "time_to_first_token_seconds_count",
+)
+_COPY_RANKS: Final = ("tp_rank", "pp_rank", "moe_ep_rank", "attn_cp_rank", "moe_dp_rank")
+"""Ranks that work on the same requests: each prints the traffic of all."""
+_SPLIT_BY: Final = frozenset({"pid", "le", "mode", "cache_source", *_COPY_RANKS})
+
+
+@cache
+def sglang_names() -> MappingProxyType[str, str]:
+    """Printed name to metric."""
+    table = {
+        f"{prefix}{name}{suffix}": name for prefix in _PREFIXES for name in _COUNTERS for suffix in ("_total", "")
+    }
+    table |= {f"{prefix}{name}": name for prefix in _PREFIXES for name in _OTHERS}
+    return MappingProxyType(table)
+
+
+def read_sglang(page: Page, *, at_s: float, monotonic_s: float) -> tuple[EngineSample, ...]:
+    """One sample per data-parallel rank and model; none where the page has no token counters of SGLang."""
+    metrics: dict[str, tuple[Series, ...]] = {}
+    for printed, metric in sglang_names().items():
+        if printed in page.series:
+            metrics.setdefault(metric, page.series[printed])
+    table = MetricTable(metrics, _SPLIT_BY)
+    lookups = "realtime_tokens" if "realtime_tokens" in metrics else "cached_tokens"
+    engines = table.engines((lookups,))
+    ids = engine_ids(engines) if engines else ()
+    return tuple(
+        _sample(page, table, engine, labels, at_s=at_s, monotonic_s=monotonic_s)
+        for engine, labels in zip(ids, engines, strict=True)
+    )
+
+
+def _sample(
+    page: Page, table: MetricTable, engine: str, labels: EngineLabels, *, at_s: float, monotonic_s: float
+) -> EngineSample:
+    served = _served(table, labels)
+    lookups = _realtime(table, labels)
+    if lookups is None and served is not None:
+        spelling = table.series("prompt_tokens", labels)[0].name
+        lookups = LookupCounters(served.prompt_tokens, served.cached_tokens, spelling=spelling)
+    repeated = lookups is not None and lookups.spelling in page.repeated
+    return EngineSample(
+        engine=engine,
+        at_s=at_s,
+        monotonic_s=monotonic_s,
+        labels=labels,
+        lookups=lookups,
+        served=served,
+        tier_hits=_split(table, "cached_tokens", "cache_source", labels),
+        requests=_one_rank_sum(table, "time_to_first_token_seconds_count", labels),
+        kv_usage=_one_rank_gauge(table, "token_usage", labels),
+        running=_one_rank_gauge(table, "num_running_reqs", labels),
+        waiting=_one_rank_gauge(table, "num_queue_reqs", labels),
+        flags=(flags.DUPLICATE_SERIES,) if repeated else (),
+    )
+
+
+def _realtime(table: MetricTable, labels: EngineLabels) -> LookupCounters | None:
+    modes = _split(table, "realtime_tokens", "mode", labels)
+    if modes is None or "prefill_cache" not in modes or "prefill_compute" not in modes:
+        return None
+    hits = modes["prefill_cache"]
+    spelling = table.series("realtime_tokens", labels)[0].name
+    return LookupCounters(hits + modes["prefill_compute"], hits, spelling=spelling)
+
+
+def _served(table: MetricTable, labels: EngineLabels) -> ServedCounters | None:
+    prompt = _one_rank_sum(table, "prompt_tokens", labels)
+    cached = _split(table, "cached_tokens", "cache_source", labels)
+    if prompt is None or cached is None:
+        return None
+    return ServedCounters(prompt, sum(cached.values()))
+
+
+def _split(table: MetricTable, metric: str, label: str, labels: EngineLabels) -> Mapping[str, float] | None:
+    found = _lowest_ranks(table.series(metric, labels))
+    values = {series.labels.get(label, ""): series.value for series in found}
+    if not values or not all(math.isfinite(value) and value >= 0 for value in values.values()):
+        return None
+    return values
+
+
+def _one_rank_sum(table: MetricTable, metric: str, labels: EngineLabels) -> float | None:
+    values = [series.value for series in _lowest_ranks(table.series(metric, labels))]
+    if not values or not all(math.isfinite(value) and value >= 0 for value in values):
+        return None
+    return sum(values)
+
+
+def _one_rank_gauge(table: MetricTable, metric: str, labels: EngineLabels) -> float | None:
+    values = [series.value for series in _lowest_ranks(table.series(metric, labels))]
+    return values[0] if len(values) == 1 and math.isfinite(values[0]) else None
+
+
+def _lowest_ranks(found: list[Series]) -> list[Series]:
+    """Series of the lowest rank present, which need not be rank 0."""
+    ranks = [tuple(_rank(series.labels.get(name, "0")) for name in _COPY_RANKS) for series in found]
+    lowest = min(ranks, default=())
+    return [series for series, rank in zip(found, ranks, strict=True) if rank == lowest]
+
+
+def _rank(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() else 0

@@ -1,0 +1,1 @@
+"""Recorded /metrics pages to intervals, windows and the curve."""

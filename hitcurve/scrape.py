@@ -1,0 +1,87 @@
+"""One attempt to read a page, and how to make it with nothing but the standard library."""
+
+import http.client
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass
+
+__all__ = ["ACCEPT", "Scrape", "fetch"]
+
+ACCEPT = "text/plain; version=0.0.4"
+
+
+@dataclass(frozen=True, slots=True)
+class Scrape:
+    """What one request for a page brought; a failed one is a record too."""
+
+    at_s: float
+    """Wall clock, Unix seconds; in recordings the recorded time, which may count from any start."""
+    monotonic_s: float
+    """Monotonic clock in seconds; equals ``at_s`` in recordings."""
+    target: str
+    status: int | None = None
+    """HTTP status; ``None`` where no answer came."""
+    body: bytes | str | None = None
+    content_type: str | None = None
+    error: str | None = None
+    """Why there is no complete answer, in a few words; ``None`` when there is one."""
+
+
+def fetch(
+    url: str,
+    timeout_s: float,
+    max_bytes: int,
+    *,
+    wall: Callable[[], float] = time.time,
+    monotonic: Callable[[], float] = time.monotonic,
+) -> Scrape:
+    """Get ``url`` and never raise for what the other side does.
+
+    Refused connections, timeouts (of each network step), cut answers and bodies above ``max_bytes`` become
+    ``Scrape.error``; an HTTP error status is an answer and keeps its status and body. A URL that is not http or
+    https raises ValueError.
+    """
+    if not url.startswith(("http://", "https://")):
+        raise ValueError(f"not an http or https URL: {url}")
+    at_s, monotonic_s = wall(), monotonic()
+    request = urllib.request.Request(url, headers={"Accept": ACCEPT, "User-Agent": "hitcurve"})
+    try:
+        status, body, content_type = _answer(request, timeout_s, max_bytes)
+    except _TooLarge:
+        return Scrape(at_s, monotonic_s, url, error=f"the page is larger than {max_bytes} bytes")
+    except (OSError, http.client.HTTPException) as error:
+        return Scrape(at_s, monotonic_s, url, error=_reason(error, timeout_s))
+    return Scrape(at_s, monotonic_s, url, status, body, content_type)
+
+
+class _TooLarge(Exception):
+    pass
+
+
+def _answer(request: urllib.request.Request, timeout_s: float, max_bytes: int) -> tuple[int, bytes, str | None]:
+    try:
+        with urllib.request.urlopen(request, timeout=timeout_s) as response:
+            body: bytes = response.read(max_bytes + 1)
+            if len(body) > max_bytes:
+                raise _TooLarge
+            if response.length:
+                raise http.client.IncompleteRead(body, response.length)
+            return response.status, body, response.headers.get("Content-Type")
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read(max_bytes), error.headers.get("Content-Type")
+
+
+def _reason(error: Exception, timeout_s: float) -> str:
+    cause = error.reason if isinstance(error, urllib.error.URLError) else error
+    if isinstance(cause, TimeoutError):
+        return f"no answer within {timeout_s:g} s"
+    if isinstance(cause, ConnectionRefusedError):
+        return "connection refused"
+    if isinstance(cause, http.client.IncompleteRead):
+        return "the answer ended before its announced length"
+    if isinstance(cause, OSError) and cause.strerror:
+        return cause.strerror.lower()
+    return str(cause) or type(cause).__name__
