@@ -15,6 +15,9 @@ __all__ = ["BlockHasher", "ExtraKeys", "InterningHasher", "extend_keys", "extra_
 ExtraKeys = tuple[tuple[Hashable, ...], ...] | None
 
 
+_CONTENT_BITS = 48
+
+
 class BlockHasher(Protocol):
     """H(parent, content, extra keys); ``parent`` is None for the first block."""
 
@@ -22,24 +25,38 @@ class BlockHasher(Protocol):
 
 
 class InterningHasher:
-    """Exact and fast: numbers distinct prefixes in the order they are met.
+    """Exact and fast: numbers distinct prefixes in the order they are met, from 1 on.
 
     Remembers every prefix it ever saw, so memory grows with the distinct blocks of a run; a server that
     lives long takes a hash function of fixed size instead.
     """
 
     def __init__(self) -> None:
-        self._known: dict[tuple[Hashable, Hashable, ExtraKeys], int] = {}
+        self._contents: dict[Hashable, int] = {}
+        self._prefixes: dict[int, int] = {}
 
     def __call__(self, parent: Hashable, content: Hashable, extra_keys: ExtraKeys) -> int:
-        known = self._known
-        return known.setdefault((parent, content, extra_keys), len(known))
+        labelled = content if extra_keys is None else (content, extra_keys)
+        return self.chain(parent, (labelled,))[0]
+
+    def chain(self, parent: Hashable, contents: Sequence[Hashable]) -> list[int]:
+        """Keys of consecutive blocks without extra keys; ``parent`` is a key of this hasher or None."""
+        number, key_of = self._contents.setdefault, self._prefixes.setdefault
+        contents_seen, prefixes_seen = self._contents, self._prefixes
+        key = parent if isinstance(parent, int) else 0
+        keys = []
+        for content in contents:
+            # One integer per (parent, content): cheaper to make and to hash than a tuple.
+            pair = key << _CONTENT_BITS | number(content, len(contents_seen))
+            key = key_of(pair, len(prefixes_seen) + 1)
+            keys.append(key)
+        return keys
 
 
 def extra_keys_of_block(request: Request, block: int, block_size: int) -> ExtraKeys:
     """Extra keys of the block with this index, None where it has none."""
     keys: list[tuple[Hashable, ...]] = []
-    if request.adapter is not None:
+    if request.adapter:
         keys.append(("lora", request.adapter, request.adapter_path))
     start, end = block * block_size, (block + 1) * block_size
     keys.extend(
@@ -61,11 +78,13 @@ def extend_keys(hasher: BlockHasher, state: RequestState, block_size: int) -> No
     first, end = len(keys), state.num_tokens // block_size
     if first >= end:
         return
-    plain = request.adapter is None and not request.images
+    contents = _contents(state, first, end, block_size)
+    if isinstance(hasher, InterningHasher) and not (request.adapter or request.images or request.cache_salt):
+        keys.extend(hasher.chain(keys[-1] if keys else None, contents))
+        return
     parent = keys[-1] if keys else None
-    for block, content in enumerate(_contents(state, first, end, block_size), first):
-        extra_keys = None if plain and block else extra_keys_of_block(request, block, block_size)
-        parent = hasher(parent, content, extra_keys)
+    for block, content in enumerate(contents, first):
+        parent = hasher(parent, content, extra_keys_of_block(request, block, block_size))
         keys.append(parent)
 
 
@@ -76,7 +95,7 @@ def _contents(state: RequestState, first: int, end: int, block_size: int) -> Seq
         tokens = _tokens(state, start, end * block_size)
         return [tuple(tokens[at : at + block_size]) for at in range(0, (end - first) * block_size, block_size)]
     ids = request.block_contents or ()
-    named = min(state.prompt_tokens // block_size, len(ids), end)
+    named = min(len(ids), end)
     contents: list[Hashable] = list(ids[first:named])
     contents.extend(("only in", request.request_id, block) for block in range(max(first, named), end))
     return contents

@@ -119,8 +119,9 @@ class BlockPool:
             keys.extend([None] * grown)
         for block in taken:
             refs[block] = 1
-            if keys[block] is not None:
-                self._evict(block)
+        hashed = [block for block in taken if keys[block] is not None]
+        if hashed:
+            self._evict(hashed)
         return taken
 
     def cache(self, blocks: Sequence[int], keys: Sequence[Hashable]) -> None:
@@ -142,8 +143,10 @@ class BlockPool:
         if self._free_rule == "append":
             self.free_queue.append(idle)
             return
-        self.free_queue.prepend([block for block in idle if keys[block] is None])
-        self.free_queue.append([block for block in idle if keys[block] is not None])
+        hashed = [block for block in idle if keys[block] is not None]
+        if len(hashed) < len(idle):
+            self.free_queue.prepend([block for block in idle if keys[block] is None])
+        self.free_queue.append(hashed)
 
     def reset_prefix_cache(self) -> bool:
         """Drop every hash; refused (False) while any block is held. The order of the free queue stays."""
@@ -154,21 +157,29 @@ class BlockPool:
         self._keys = [None] * len(self._keys)
         return True
 
-    def _evict(self, block: int) -> None:
-        key = self._keys[block]
-        self._keys[block] = None
-        copies = self._duplicates.get(key)
-        if copies is None:
-            del self._first[key]
-        else:
-            if self._first[key] == block:
-                self._first[key] = block = next(iter(copies))
-            del copies[block]
-            if not copies:
-                del self._duplicates[key]
-        self.evictions += 1
-        if self.on_evicted is not None:
-            self.on_evicted(key, copies is None)
+    def _evict(self, blocks: list[int]) -> None:
+        """Take the hash of each block away, in order."""
+        first, keys, duplicates, listener = self._first, self._keys, self._duplicates, self.on_evicted
+        for block in blocks:
+            key = keys[block]
+            keys[block] = None
+            copied = key in duplicates if duplicates else False
+            if copied:
+                self._drop_copy(key, block)
+            else:
+                del first[key]
+            if listener is not None:
+                listener(key, not copied)
+        self.evictions += len(blocks)
+
+    def _drop_copy(self, key: Hashable, block: int) -> None:
+        """One of several copies goes; the oldest that is left is what a lookup finds."""
+        copies = self._duplicates[key]
+        if self._first[key] == block:
+            self._first[key] = block = next(iter(copies))
+        del copies[block]
+        if not copies:
+            del self._duplicates[key]
 
     def _returned(self) -> int:
         """Blocks in the free queue that were handed out before."""

@@ -170,11 +170,10 @@ class CacheManager:
 
     def reset_prefix_cache(self) -> bool:
         """Drop every hash; refused (False) while any request holds blocks."""
-        if not self.pool.reset_prefix_cache():
-            return False
+        done = self.pool.reset_prefix_cache()
         if self.observer is not None:
-            self.observer.reset()
-        return True
+            self.observer.reset(done)
+        return done
 
     def _cache_full_blocks(self, state: RequestState, tokens: int) -> None:
         first, end = state.cached_blocks, tokens // self.block_size

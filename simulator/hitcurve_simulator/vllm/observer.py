@@ -30,5 +30,5 @@ class CacheObserver(Protocol):
     def finished(self, state: RequestState) -> None:
         """The request ended or was aborted; its blocks are freed."""
 
-    def reset(self) -> None:
-        """Every hash was dropped."""
+    def reset(self, done: bool) -> None:
+        """Somebody asked to drop every hash; ``done`` says whether it was, or was refused."""

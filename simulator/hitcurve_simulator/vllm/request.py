@@ -23,7 +23,8 @@ class Request:
     """What a client asks for.
 
     Either ``prompt_token_ids`` holds the prompt, or ``block_contents`` gives one id per full prompt block and
-    ``prompt_length`` the tokens (traces that publish hashes instead of text).
+    ``prompt_length`` the tokens (traces that publish hashes instead of text). Ids beyond the prompt's full
+    blocks name blocks that the output fills; full blocks without an id hold what no other request has.
     """
 
     request_id: str

@@ -1,0 +1,1 @@
+"""``hitcurve simulate``: cache rules on a workload or a trace."""

@@ -1,0 +1,35 @@
+"""Which trace format a file has, and the defaults that come with it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+__all__ = ["BAILIAN", "MOONCAKE", "PLAIN", "TimeUnit", "TraceFormat", "format_of"]
+
+TimeUnit = Literal["ms", "s"]
+
+
+@dataclass(frozen=True, slots=True)
+class TraceFormat:
+    """Defaults of a format: tokens per hash id, unit of ``timestamp``."""
+
+    name: str
+    block_size: int
+    time_unit: TimeUnit
+
+
+MOONCAKE = TraceFormat("mooncake", 512, "ms")
+"""``hash_ids`` of 512 tokens, milliseconds (kvcache-ai/Mooncake, FAST25-release/traces)."""
+BAILIAN = TraceFormat("bailian", 16, "s")
+"""``hash_ids`` of 16 tokens, seconds, ``chat_id`` and ``parent_chat_id`` (qwen-bailian-usagetraces-anon)."""
+PLAIN = TraceFormat("plain", 16, "s")
+"""Rows that bring tokens or text."""
+
+
+def format_of(row: Mapping[str, Any]) -> TraceFormat:
+    """The format of a file by one of its rows."""
+    if "chat_id" in row:
+        return BAILIAN
+    if any(name in row for name in ("token_ids", "prompt", "messages")):
+        return PLAIN
+    return MOONCAKE

@@ -1,0 +1,106 @@
+"""A trace file to rows: JSON lines, read line by line; a bad line is named and does not stop the rest."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from hitcurve.errors import UsageError
+from hitcurve_simulator.traces.formats import TimeUnit, format_of
+from hitcurve_simulator.traces.parse_row import RowParser, RowRefused
+from hitcurve_simulator.traces.row import LineFinding, Trace, TraceRow
+from hitcurve_simulator.traces.sessions import link_sessions
+
+__all__ = ["read_trace"]
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_LFS_POINTER = b"version https://git-lfs.github.com/spec/"
+
+Lines = list[tuple[int, object]]
+
+
+def read_trace(
+    path: Path,
+    block_size: int | None = None,
+    time_unit: TimeUnit | None = None,
+    strict: bool = False,
+    on_line: Callable[[], None] = lambda: None,
+) -> Trace:
+    """Read a trace; ``block_size`` and ``time_unit`` default to those of its format.
+
+    Timestamps with fractions are seconds in every format. ``strict`` stops at the first rejected line.
+    Raises UsageError where the file is unreadable or no line can be replayed.
+    """
+    rejected: list[LineFinding] = []
+    objects: Lines = []
+    for line, text in _lines(path):
+        on_line()
+        try:
+            objects.append((line, json.loads(text)))
+        except UnicodeDecodeError:
+            rejected.append(LineFinding(line, "not UTF-8 text"))
+        except (ValueError, RecursionError):
+            rejected.append(LineFinding(line, f"not JSON: {_start_of(text)}"))
+    trace_format = format_of(next((row for _, row in objects if isinstance(row, dict)), {}))
+    size = block_size or trace_format.block_size
+    unit = time_unit or ("s" if _has_fractions(objects) else trace_format.time_unit)
+    rows, refused, warnings = _rows(objects, RowParser(size, unit))
+    rejected = sorted([*rejected, *refused], key=lambda finding: finding.line)
+    if rejected and (strict or not rows):
+        first = rejected[0]
+        raise UsageError(f"{path}, line {first.line}: {first.reason}; correct or remove the line.")
+    if not rows:
+        raise UsageError(f"{path} holds no request: it is empty.")
+    rows, sessions, orphans = link_sessions(rows, objects, size)
+    return Trace(
+        format=trace_format.name,
+        block_size=size,
+        rows=tuple(rows),
+        rejected=tuple(rejected),
+        warnings=tuple(sorted([*warnings, *orphans], key=lambda finding: finding.line)),
+        sessions=sessions,
+    )
+
+
+def _rows(objects: Lines, parser: RowParser) -> tuple[list[TraceRow], list[LineFinding], list[LineFinding]]:
+    rows: list[TraceRow] = []
+    refused: list[LineFinding] = []
+    warnings: list[LineFinding] = []
+    for line, values in objects:
+        try:
+            row, notes = parser.parse(line, values)
+        except RowRefused as error:
+            refused.append(LineFinding(line, str(error)))
+            continue
+        rows.append(row)
+        warnings.extend(LineFinding(line, note) for note in notes)
+    return rows, refused, warnings
+
+
+def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Lines that are not blank, with their numbers."""
+    try:
+        with path.open("rb") as file:
+            for line, text in enumerate(file, 1):
+                if line == 1:
+                    text = text.removeprefix(_BYTE_ORDER_MARK)
+                    if text.startswith(_LFS_POINTER):
+                        raise UsageError(_lfs_sentence(path, file.read(1000)))
+                if text.strip():
+                    yield line, text
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}.") from None
+
+
+def _lfs_sentence(path: Path, rest: bytes) -> str:
+    size = next((part[5:].strip() for part in rest.splitlines() if part.startswith(b"size ")), b"?")
+    return f"{path}: this is a Git LFS pointer, fetch the real file ({size.decode('ascii', 'replace')} bytes)"
+
+
+def _has_fractions(objects: Lines) -> bool:
+    stamps = (row.get("timestamp") for _, row in objects if isinstance(row, dict))
+    return any(isinstance(stamp, float) and not stamp.is_integer() for stamp in stamps)
+
+
+def _start_of(text: bytes) -> str:
+    shown = text.strip().decode("utf-8", "replace")
+    return repr(shown if len(shown) <= 40 else shown[:37] + "...")

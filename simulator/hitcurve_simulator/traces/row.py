@@ -1,0 +1,52 @@
+"""One request of a trace, and what the reader found odd about its lines."""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+
+from hitcurve_simulator.vllm import Request
+
+__all__ = ["LineFinding", "Trace", "TraceRow"]
+
+
+@dataclass(frozen=True, slots=True)
+class LineFinding:
+    """A line (counted from 1) and what is wrong with it."""
+
+    line: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class TraceRow:
+    """A request to replay."""
+
+    line: int
+    request: Request
+    """``block_contents`` holds ids of full prompt blocks, followed by ids of output blocks where known."""
+    block_ids: Sequence[Hashable] | None = None
+    """Every id of the row, a partial last block included; None where the row has tokens instead."""
+    output_tokens: int = 0
+    output_token_ids: tuple[int, ...] = ()
+    """The output itself, where it is known."""
+    arrival_s: float | None = None
+    """Seconds as recorded; None where the row has no timestamp."""
+    session: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A trace as read: rows to replay, rejected lines, and warnings about lines that were kept."""
+
+    format: str
+    block_size: int
+    rows: tuple[TraceRow, ...]
+    rejected: tuple[LineFinding, ...] = ()
+    warnings: tuple[LineFinding, ...] = ()
+    sessions: tuple[tuple[str, ...], ...] = field(default=())
+    """Request ids by session, in the order of the file; empty where the trace names no sessions."""
+
+    @property
+    def duration_s(self) -> float | None:
+        """Last minus first arrival in seconds; None where rows have no timestamps."""
+        arrivals = [row.arrival_s for row in self.rows if row.arrival_s is not None]
+        return max(arrivals) - min(arrivals) if arrivals else None
