@@ -1,0 +1,95 @@
+"""``hitcurve exporter``: the service on the command line."""
+
+import asyncio
+import dataclasses
+import json
+import logging
+import signal
+import sys
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from hitcurve.errors import UsageError
+from hitcurve_exporter.clock import SystemClock
+from hitcurve_exporter.configuration.durations import format_duration
+from hitcurve_exporter.configuration.load import (
+    configuration_from_file,
+    configuration_from_options,
+    listen_address_from_option,
+)
+from hitcurve_exporter.configuration.records import ExporterConfig
+from hitcurve_exporter.scraping.core_monitor import core_monitor
+from hitcurve_exporter.service import serve
+
+__all__ = ["app"]
+
+EPILOG: Final = (
+    "Example: hitcurve exporter --target http://127.0.0.1:8000 --interval 5s   "
+    "then open http://127.0.0.1:9477/ and let Prometheus scrape http://127.0.0.1:9477/metrics."
+)
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+
+
+@app.command(epilog=EPILOG)
+def exporter(
+    config: Annotated[
+        Path | None, typer.Option(help="YAML file; exporter/hitcurve.example.yaml shows every key.")
+    ] = None,
+    target: Annotated[
+        list[str] | None, typer.Option(help="Address of an engine, instead of a file; may be repeated.")
+    ] = None,
+    interval: Annotated[
+        str | None, typer.Option(help="Time between two scrapes of an engine, with --target. [default: 15s]")
+    ] = None,
+    listen: Annotated[
+        str | None, typer.Option(help="HOST:PORT to serve on; port 0 takes a free one. [default: 127.0.0.1:9477]")
+    ] = None,
+    check: Annotated[bool, typer.Option("--check", help="Validate the configuration, say so and stop.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="With --check: print the effective configuration as JSON.")
+    ] = False,
+) -> None:
+    """Scrape engines and expose hit rates and curve states as hitcurve_* metrics."""
+    if config is not None and (target or interval):
+        raise UsageError("--config excludes --target and --interval; put targets and interval into the file.")
+    if config is None and not target:
+        raise UsageError("nothing to scrape; give --config FILE or --target http://HOST:PORT.")
+
+    def read() -> ExporterConfig:
+        read_now = (
+            configuration_from_file(config) if config else configuration_from_options(target or [], interval)
+        )
+        if listen is None:
+            return read_now
+        return dataclasses.replace(read_now, listen=listen_address_from_option(listen))
+
+    effective = read()
+    if check:
+        _print_checked(effective, as_json)
+        return
+    logging.basicConfig(
+        level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    ended_by = asyncio.run(
+        serve(effective, read if config else None, core_monitor, SystemClock(), on_listening=_print_address)
+    )
+    if ended_by is signal.SIGINT:
+        raise KeyboardInterrupt
+
+
+def _print_address(url: str) -> None:
+    print(f"listening on {url}", flush=True)
+
+
+def _print_checked(config: ExporterConfig, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(dataclasses.asdict(config), indent=2))
+        return
+    windows = ", ".join(map(format_duration, config.windows_s))
+    print(
+        f"The configuration is good: {len(config.targets)} targets every {format_duration(config.interval_s)}, "
+        f"windows {windows}, listening on {config.listen.host}:{config.listen.port}."
+    )

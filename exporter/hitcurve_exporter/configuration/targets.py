@@ -1,0 +1,85 @@
+"""Addresses: what to scrape, what to call it, where to listen."""
+
+import re
+from typing import Final
+from urllib.parse import urlsplit
+
+from hitcurve.catalogue import CATALOGUE
+from hitcurve_exporter.configuration.records import ListenAddress, TargetConfig
+from hitcurve_exporter.configuration.yaml_document import Section, Unsuitable, a_text
+
+__all__ = ["a_listen_address", "a_target", "read_targets"]
+
+RESERVED_LABELS: Final = frozenset(label for metric in CATALOGUE for label in metric.labels) | {"instance", "job"}
+_LABEL_NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+_LARGEST_PORT: Final = 65_535
+
+
+def a_listen_address(text: str) -> ListenAddress:
+    """``HOST:PORT``; an IPv6 host stands in brackets, an empty host means every interface."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isascii() or not port.isdigit() or len(port) > 5 or int(port) > _LARGEST_PORT:
+        raise Unsuitable("HOST:PORT such as 127.0.0.1:9477")
+    return ListenAddress(host.strip("[]") or "0.0.0.0", int(port))
+
+
+def a_target(url: str, name: str | None = None, labels: tuple[tuple[str, str], ...] = ()) -> TargetConfig:
+    """The target at ``url``; Unsuitable where that is no address of an engine."""
+    shown = url.strip().rstrip("/")
+    try:
+        parts = urlsplit(shown)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise Unsuitable("an address such as http://127.0.0.1:8000")
+    if parts.username is not None or parts.password is not None:
+        raise Unsuitable("an address without user name and password, since it becomes a label")
+    if parts.query or parts.fragment:
+        raise Unsuitable("an address without '?' and '#'")
+    return TargetConfig(shown, shown if parts.path else f"{shown}/metrics", name or shown, labels)
+
+
+def read_targets(document: Section, most: int) -> tuple[TargetConfig, ...]:
+    """The entries under ``targets``, all of different address and name."""
+    sections = document.sections("targets", "- url: http://127.0.0.1:8000")
+    if not sections:
+        raise document.wrong_at(
+            "targets", "'targets' names no engine; add at least '- url: http://127.0.0.1:8000' below it."
+        )
+    if len(sections) > most:
+        raise document.wrong_at(
+            "targets",
+            f"'targets' has {len(sections)} engines, 'max_targets' allows {most}; raise it or run two exporters.",
+        )
+    targets: list[TargetConfig] = []
+    urls: dict[str, int] = {}
+    names: dict[str, int] = {}
+    for section in sections:
+        target = _target(section)
+        for kind, value, seen in (("url", target.metrics_url, urls), ("name", target.name, names)):
+            if value in seen:
+                raise section.wrong_at(
+                    kind, f"'{kind}' {value} is already used on line {seen[value]}; every target needs its own."
+                )
+            seen[value] = section.line
+        targets.append(target)
+    return tuple(targets)
+
+
+def _target(section: Section) -> TargetConfig:
+    section.allow_only(("url", "name", "labels"))
+    if "url" not in section:
+        raise section.wrong("this target has no 'url'; add one such as 'url: http://127.0.0.1:8000'.")
+    name = section.read("name", a_text, None)
+    labels = section.section("labels", "zone: fra1")
+    pairs = tuple((label, _label_value(labels, label)) for label in labels.keys) if labels else ()
+    return section.read("url", lambda url: a_target(url, name, pairs), a_target("http://unset"))
+
+
+def _label_value(labels: Section, label: str) -> str:
+    if not _LABEL_NAME.fullmatch(label) or label.startswith("__"):
+        raise labels.wrong_at(label, f"'{label}' is not a label name; use letters, digits and '_'.")
+    if label in RESERVED_LABELS:
+        raise labels.wrong_at(label, f"the label '{label}' is hitcurve's or Prometheus' own; choose another name.")
+    return labels.read(label, a_text, "")

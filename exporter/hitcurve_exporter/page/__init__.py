@@ -1,0 +1,1 @@
+"""What the exporter's own /metrics page says, built from the newest readings."""

@@ -1,0 +1,145 @@
+"""Polls every target on its own, at its own place in the interval."""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from hitcurve.reading import CutKind, Reading
+from hitcurve_exporter.configuration.records import ExporterConfig, TargetConfig
+from hitcurve_exporter.scraping.fetch import Fetcher
+from hitcurve_exporter.scraping.fetched import Fetched
+from hitcurve_exporter.scraping.monitoring import Monitor, MonitorFactory
+from hitcurve_exporter.scraping.schedule import next_turn, place_in_interval
+from hitcurve_exporter.scraping.watched_target import InternalErrors, WatchedTarget
+
+__all__ = ["Poller"]
+
+_LOG: Final = logging.getLogger("hitcurve.exporter")
+_LARGE_PAGE_BYTES: Final = 1024 * 1024
+"""A page above this size is read in a thread, so that the others are not kept waiting."""
+
+
+class _Watch:
+    """A target with its monitor and the task that polls it."""
+
+    def __init__(self, target: WatchedTarget, monitor: Monitor) -> None:
+        self.target = target
+        self.monitor = monitor
+        self.busy = asyncio.Lock()
+        self.task: asyncio.Task[None] | None = None
+
+
+class Poller:
+    """Keeps one task per target. ``apply`` starts it and changes its targets; ``close`` ends every task."""
+
+    def __init__(self, fetcher: Fetcher, monitor_factory: MonitorFactory) -> None:
+        self._fetcher = fetcher
+        self._monitor_factory = monitor_factory
+        self.internal_errors = InternalErrors()
+        self._watches: dict[TargetConfig, _Watch] = {}
+        self._config: ExporterConfig | None = None
+
+    @property
+    def targets(self) -> Sequence[WatchedTarget]:
+        """The targets in the order of the configuration."""
+        return [watch.target for watch in self._watches.values()]
+
+    @property
+    def readings(self) -> Iterable[Reading]:
+        """The newest reading of every engine."""
+        return (reading for target in self.targets for reading in target.readings)
+
+    @property
+    def ready(self) -> bool:
+        """Whether every target was polled once."""
+        return all(target.last is not None for target in self.targets)
+
+    async def apply(self, config: ExporterConfig) -> None:
+        """Poll the targets of ``config`` from now on; one that went is forgotten at once.
+
+        One that stays keeps its history, unless a setting changed that readings are derived with.
+        """
+        keep = {} if self._config is None or _derives_anew(self._config, config) else self._watches
+        await self._stop(self._watches.values())
+        self._config = config
+        self._watches = {target: keep.get(target) or self._watch(target, config) for target in config.targets}
+        start_s = asyncio.get_running_loop().time()
+        for index, watch in enumerate(self._watches.values()):
+            first_s = start_s + place_in_interval(index, len(self._watches), config.interval_s)
+            watch.task = asyncio.create_task(self._poll(watch, config, first_s), name=watch.target.config.name)
+
+    async def mark(self, kind: CutKind, at_s: float, target: str | None, engine: str | None) -> int:
+        """Note a cut known from outside; returns how many targets it was noted for."""
+        marked = 0
+        for watch in list(self._watches.values()):
+            config = watch.target.config
+            if target is not None and target.rstrip("/") not in (config.name, config.url, config.metrics_url):
+                continue
+            if engine is not None and engine not in {reading.engine for reading in watch.target.readings}:
+                continue
+            async with watch.busy:
+                watch.monitor.mark(kind, at_s)
+            marked += 1
+        return marked
+
+    async def close(self) -> None:
+        """Stop polling."""
+        await self._stop(self._watches.values())
+        self._watches = {}
+
+    def _watch(self, target: TargetConfig, config: ExporterConfig) -> _Watch:
+        watched = WatchedTarget(target, config.max_engines_per_target, self.internal_errors)
+        return _Watch(watched, self._monitor_factory(target, config))
+
+    async def _poll(self, watch: _Watch, config: ExporterConfig, first_s: float) -> None:
+        loop = asyncio.get_running_loop()
+        turn_s = first_s
+        while True:
+            await asyncio.sleep(turn_s - loop.time())
+            fetched, readings = await self._scrape(watch, config)
+            watch.target.take(fetched, readings)
+            turn_s, missed = next_turn(first_s, config.interval_s, turn_s, loop.time())
+            watch.target.skipped += missed
+
+    async def _scrape(self, watch: _Watch, config: ExporterConfig) -> tuple[Fetched, tuple[Reading, ...]]:
+        url = watch.target.config.metrics_url
+        fetched = await self._fetcher.fetch(url, config.timeout_s, config.max_body_bytes)
+        try:
+            async with watch.busy:
+                readings = await _observe(watch.monitor, fetched)
+        except Exception as error:
+            self.internal_errors.count += 1
+            _LOG.exception("%s: cannot read its page", watch.target.config.name)
+            return replace(fetched, body=None, failure="internal_error", detail=repr(error)), ()
+        if fetched.failure is None and not any(reading.up for reading in readings):
+            detail = next((reading.failure for reading in readings if reading.failure), "")
+            fetched = replace(fetched, body=None, failure="not_metrics", detail=detail)
+        return fetched, readings
+
+    @staticmethod
+    async def _stop(watches: Iterable[_Watch]) -> None:
+        """Cancel the tasks and wait for them, so that no late page is taken."""
+        tasks = [watch.task for watch in watches if watch.task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _observe(monitor: Monitor, fetched: Fetched) -> tuple[Reading, ...]:
+    """The readings; when cancelled, waits for the thread, since a monitor is used by one task at a time."""
+    if fetched.body is None or len(fetched.body) <= _LARGE_PAGE_BYTES:
+        return monitor.observe(fetched)
+    observing = asyncio.ensure_future(asyncio.to_thread(monitor.observe, fetched))
+    try:
+        return await asyncio.shield(observing)
+    except asyncio.CancelledError:
+        await asyncio.wait([observing])
+        raise
+
+
+def _derives_anew(old: ExporterConfig, new: ExporterConfig) -> bool:
+    """Whether ``new`` derives readings with other settings than ``old``."""
+    fields = ("windows_s", "request_window", "max_engines_per_target", "curve")
+    return any(getattr(old, field) != getattr(new, field) for field in fields)

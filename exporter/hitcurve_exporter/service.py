@@ -1,0 +1,183 @@
+"""The exporter as one service: poller, page, routes, reload, signals."""
+
+import asyncio
+import errno
+import logging
+import resource
+import signal
+from collections.abc import Callable
+from typing import Any, Final
+
+from aiohttp import web
+
+from hitcurve.errors import EnvironmentFailed, HitcurveError, UsageError
+from hitcurve_exporter.clock import Clock
+from hitcurve_exporter.configuration.records import ExporterConfig, ListenAddress
+from hitcurve_exporter.fleet import fleet_of
+from hitcurve_exporter.page.document import PageFormat, page
+from hitcurve_exporter.page.exporter_samples import ProcessFamilies, fleet_lines, self_lines
+from hitcurve_exporter.scraping.fetch import Fetcher
+from hitcurve_exporter.scraping.monitoring import MonitorFactory
+from hitcurve_exporter.scraping.poller import Poller
+from hitcurve_exporter.web.api import engines_as_json
+from hitcurve_exporter.web.application import application
+from hitcurve_exporter.web.landing_page import landing_page
+from hitcurve_exporter.web.marks import Mark
+
+__all__ = ["ExporterService", "serve"]
+
+_LOG: Final = logging.getLogger("hitcurve.exporter")
+_SHUTDOWN_S: Final = 1.0
+_OPEN_FILES: Final = 16_384
+
+
+class ExporterService:
+    """Polls from ``start`` to ``stop``; answers what ``hitcurve_exporter.web.site.Site`` asks."""
+
+    def __init__(
+        self,
+        config: ExporterConfig,
+        read_again: Callable[[], ExporterConfig] | None,
+        monitor_factory: MonitorFactory,
+        clock: Clock,
+    ) -> None:
+        self._config = config
+        self._read_again = read_again
+        self._clock = clock
+        self._fetcher = Fetcher(clock)
+        self._poller = Poller(self._fetcher, monitor_factory)
+        self._process = ProcessFamilies()
+        self._reloading = asyncio.Lock()
+        self._reload_good = True
+        self._last_good_reload_s = clock.wall()
+        self._runner = web.AppRunner(application(self), access_log=None, shutdown_timeout=_SHUTDOWN_S)
+
+    async def start(self, listen: ListenAddress) -> str:
+        """Listen and begin to poll; the URL it listens on. EnvironmentFailed where that is not possible."""
+        await self._runner.setup()
+        try:
+            await web.TCPSite(self._runner, listen.host, listen.port).start()
+        except OSError as error:
+            raise EnvironmentFailed(_cannot_listen(listen, error)) from error
+        await self._poller.apply(self._config)
+        host, port = self._runner.addresses[0][:2]
+        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+    async def stop(self) -> None:
+        """Stop polling, close every connection."""
+        await self._poller.close()
+        await self._fetcher.close()
+        await self._runner.cleanup()
+
+    @property
+    def ready(self) -> bool:
+        """Whether every target was scraped once."""
+        return self._poller.ready
+
+    @property
+    def allow_marks(self) -> bool:
+        """Whether marks are accepted from other machines."""
+        return self._config.allow_marks
+
+    def now_s(self) -> float:
+        """Unix time."""
+        return self._clock.wall()
+
+    def metrics(self, form: PageFormat) -> bytes:
+        """The page of the newest readings."""
+        own = self_lines(
+            len(self._config.targets),
+            self._config.interval_s,
+            self._poller.internal_errors.count,
+            self._reload_good,
+            self._last_good_reload_s,
+        )
+        parts = [target.lines for target in self._poller.targets]
+        return page([*parts, fleet_lines(fleet_of(self._poller.readings)), own], form, [self._process.text(form)])
+
+    def landing_page(self) -> str:
+        """HTML."""
+        return landing_page(self._poller.targets, self._config.interval_s, self._clock.wall())
+
+    def engines(self) -> dict[str, Any]:
+        """JSON values."""
+        return engines_as_json(self._poller.targets, self._config.interval_s, self._clock.wall())
+
+    async def reload(self) -> None:
+        """Read the configuration again; HitcurveError where it is bad, and then the old one stays."""
+        async with self._reloading:
+            try:
+                if self._read_again is None:
+                    raise UsageError("there is no file to read again; start with --config FILE.")
+                config = self._read_again()
+            except HitcurveError as error:
+                self._reload_good = False
+                _LOG.error("the old configuration stays: %s", error)
+                raise
+            if config.listen != self._config.listen:
+                _LOG.warning("a new 'listen' address needs a restart of the exporter")
+            await self._poller.apply(config)
+            self._config = config
+            self._reload_good = True
+            self._last_good_reload_s = self._clock.wall()
+            _LOG.info("read the configuration again: %d targets", len(config.targets))
+
+    async def mark(self, mark: Mark) -> int:
+        """Note a cut; returns how many targets it was noted for."""
+        return await self._poller.mark(mark.kind, mark.at_s, mark.target, mark.engine)
+
+
+async def serve(
+    config: ExporterConfig,
+    read_again: Callable[[], ExporterConfig] | None,
+    monitor_factory: MonitorFactory,
+    clock: Clock,
+    on_listening: Callable[[str], None],
+) -> signal.Signals:
+    """Run the service until SIGINT or SIGTERM and return which came; SIGHUP reads the configuration again."""
+    _allow_many_files()
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[signal.Signals] = loop.create_future()
+
+    def end(came: signal.Signals) -> None:
+        if not ended.done():
+            ended.set_result(came)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, end, number)
+    service = ExporterService(config, read_again, monitor_factory, clock)
+    reloads: set[asyncio.Task[None]] = set()
+
+    def reload() -> None:
+        task = loop.create_task(_reload_quietly(service))
+        reloads.add(task)
+        task.add_done_callback(reloads.discard)
+
+    loop.add_signal_handler(signal.SIGHUP, reload)
+    try:
+        on_listening(await service.start(config.listen))
+        return await ended
+    finally:
+        await service.stop()
+
+
+async def _reload_quietly(service: ExporterService) -> None:
+    try:
+        await service.reload()
+    except HitcurveError:
+        return
+
+
+def _cannot_listen(listen: ListenAddress, error: OSError) -> str:
+    where = f"{listen.host}:{listen.port}"
+    if error.errno == errno.EADDRINUSE:
+        return f"cannot listen on {where}: the port is in use; choose another with --listen HOST:PORT."
+    return f"cannot listen on {where} ({error.strerror or error}); choose an address with --listen HOST:PORT."
+
+
+def _allow_many_files() -> None:
+    """A thousand engines are a thousand connections, and the usual soft limit is 1,024 files."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(_OPEN_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

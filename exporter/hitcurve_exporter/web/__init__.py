@@ -1,0 +1,1 @@
+"""The exporter's HTTP side: metrics, landing page, API, health, reload."""

@@ -1,0 +1,97 @@
+"""The page a person sees at ``/``: every engine with its state, the unhealthy ones first. Needs no network."""
+
+from collections.abc import Sequence
+from html import escape
+from importlib.resources import files
+from string import Template
+from typing import Final
+
+from hitcurve import __version__
+from hitcurve.reading import UNHEALTHY_STATES, Reading
+from hitcurve_exporter.configuration.durations import format_duration
+from hitcurve_exporter.fleet import Fleet, fleet_of
+from hitcurve_exporter.scraping.watched_target import WatchedTarget
+
+__all__ = ["landing_page"]
+
+MOST_ROWS: Final = 500
+_NONE: Final = '<span class="none" title="no value">–</span>'
+
+
+def landing_page(targets: Sequence[WatchedTarget], interval_s: float, now_s: float) -> str:
+    """HTML; refreshes itself every interval, at least every five seconds."""
+    template = Template(files("hitcurve_exporter.web").joinpath("landing_page.html").read_text(encoding="utf-8"))
+    readings = [reading for target in targets for reading in target.readings]
+    rows = [_engine_row(target, reading, now_s) for target in targets for reading in target.readings]
+    rows += [_empty_row(target) for target in targets if not target.readings]
+    rows.sort()
+    shown = "\n".join(html for _, html in rows[:MOST_ROWS])
+    left_out = len(rows) - MOST_ROWS
+    return template.substitute(
+        version=escape(__version__),
+        refresh_s=f"{max(5.0, interval_s):.0f}",
+        interval=format_duration(interval_s),
+        targets=len(targets),
+        tiles=_tiles(fleet_of(readings)),
+        rows=shown,
+        rest=f"<p>{left_out} more engines are in /api/v1/engines.</p>" if left_out > 0 else "",
+    )
+
+
+def _tiles(fleet: Fleet) -> str:
+    tiles = [("engines up", f"{fleet.engines_up}<small> of {fleet.engines}</small>")]
+    for window in fleet.windows:
+        tiles.append((f"fleet hit rate, {format_duration(window.window_s)}", _percent(window.hit_rate)))
+    return "\n".join(f'<div class="tile"><b>{value}</b><span>{label}</span></div>' for label, value in tiles)
+
+
+def _engine_row(target: WatchedTarget, reading: Reading, now_s: float) -> tuple[tuple[int, str, str], str]:
+    state = "down" if not reading.up else reading.state.state if reading.state else "unknown"
+    rank = 0 if state == "down" else 1 if state in UNHEALTHY_STATES else 2
+    curve = reading.state if reading.up else None
+    cause = f" <small>{escape(curve.cause)}</small>" if curve and curve.cause else ""
+    since = _ago(now_s - curve.since_s) if curve else _NONE
+    windows = " ".join(
+        f'<span class="rate"><small>{format_duration(window.window_s)}</small> {_percent(window.hit_rate)}</span>'
+        for window in reading.windows
+    )
+    identity = " · ".join(filter(None, (reading.engine, reading.labels.get("model_name"))))
+    cells = [
+        f"<td>{_name(target)}<br><small>{escape(identity)}</small></td>",
+        f'<td><span class="state {state}">{state}</span>{cause}</td>',
+        f"<td>{since}</td>",
+        f"<td>{windows or _NONE}</td>",
+        f"<td>{_percent(reading.request_window.hit_rate if reading.request_window else None)}</td>",
+        f"<td>{_percent(reading.cumulative_hit_rate)}</td>",
+        f"<td>{_percent(reading.kv_usage)}</td>",
+        f"<td>{reading.restarts_total} / {reading.resets_total}</td>",
+    ]
+    return (rank, target.config.name, reading.engine), f"<tr>{''.join(cells)}</tr>"
+
+
+def _empty_row(target: WatchedTarget) -> tuple[tuple[int, str, str], str]:
+    """A target that no engine is known of."""
+    if target.last is None:
+        state, why = "waiting", "not scraped yet"
+    elif target.up:
+        state, why = "unknown", "its page shows no engine"
+    else:
+        state, why = "down", f"{target.last.failure}: {target.last.detail}"
+    cells = f'<td>{_name(target)}</td><td><span class="state {state}">{state}</span></td>'
+    return (0, target.config.name, ""), f'<tr>{cells}<td colspan="6">{escape(why)}</td></tr>'
+
+
+def _name(target: WatchedTarget) -> str:
+    name, url = escape(target.config.name), escape(target.config.url)
+    return f"<strong>{name}</strong>" + ("" if name == url else f" <small>{url}</small>")
+
+
+def _percent(ratio: float | None) -> str:
+    return _NONE if ratio is None else f"{100 * ratio:.1f} %"
+
+
+def _ago(seconds: float) -> str:
+    for unit, length in (("d", 86_400), ("h", 3_600), ("m", 60)):
+        if seconds >= length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{max(0.0, seconds):.0f} s"
