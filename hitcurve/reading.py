@@ -134,7 +134,8 @@ class Reading:
     query_tokens_total: float = 0.0
     """Tokens looked up since watching began, over restarts; never falls."""
     hit_tokens_total: float = 0.0
-    requests_total: float = 0.0
+    requests_total: float | None = None
+    """``None`` where the engine does not count requests."""
     restarts_total: int = 0
     resets_total: int = 0
     kv_usage: float | None = None
