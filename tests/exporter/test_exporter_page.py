@@ -140,7 +140,6 @@ def test_a_metric_without_value_has_no_sample() -> None:
     assert about_engine == {
         "hitcurve_query_tokens_total",
         "hitcurve_hit_tokens_total",
-        "hitcurve_requests_total",
         "hitcurve_engine_restarts_total",
         "hitcurve_cache_resets_total",
     }

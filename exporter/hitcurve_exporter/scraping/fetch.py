@@ -53,20 +53,25 @@ class Fetcher:
                 return Fetched(at_s, started, spent, response.status, content_type, body)
         except TimeoutError:
             return failed("timeout", f"no complete answer within {timeout_s:g} s")
-        except aiohttp.ClientConnectorDNSError as error:
-            return failed("name_not_resolved", str(error.os_error))
-        except (aiohttp.ClientSSLError, ssl.SSLError) as error:
-            return failed("tls", str(error))
-        except ConnectionRefusedError as error:
-            return failed("connection_refused", str(error))
-        except (aiohttp.ClientConnectorError, aiohttp.ClientError, OSError, ValueError) as error:
-            if isinstance(getattr(error, "os_error", None), ConnectionRefusedError):
-                return failed("connection_refused", str(error))
-            return failed("connection_failed", str(error) or type(error).__name__)
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            return failed(*_reason(error))
 
     async def close(self) -> None:
         """Close every connection."""
         await self._session.close()
+
+
+def _reason(error: Exception) -> tuple[FailureReason, str]:
+    """Which failure it is, and the failure in words."""
+    cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
+    words = (cause.strerror if isinstance(cause, OSError) else str(cause)) or type(cause).__name__
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return "name_not_resolved", f"the name cannot be resolved ({words})"
+    if isinstance(error, aiohttp.ClientSSLError) or isinstance(cause, ssl.SSLError):
+        return "tls", f"no TLS connection ({words})"
+    if isinstance(cause, ConnectionRefusedError):
+        return "connection_refused", "connection refused"
+    return "connection_failed", words
 
 
 async def _bounded_body(response: aiohttp.ClientResponse, most: int) -> bytes | None:

@@ -22,9 +22,7 @@ def landing_page(targets: Sequence[WatchedTarget], interval_s: float, now_s: flo
     """HTML; refreshes itself every interval, at least every five seconds."""
     template = Template(files("hitcurve_exporter.web").joinpath("landing_page.html").read_text(encoding="utf-8"))
     readings = [reading for target in targets for reading in target.readings]
-    rows = [_engine_row(target, reading, now_s) for target in targets for reading in target.readings]
-    rows += [_empty_row(target) for target in targets if not target.readings]
-    rows.sort()
+    rows = sorted(row for target in targets for row in _rows(target, now_s))
     shown = "\n".join(html for _, html in rows[:MOST_ROWS])
     left_out = len(rows) - MOST_ROWS
     return template.substitute(
@@ -45,11 +43,18 @@ def _tiles(fleet: Fleet) -> str:
     return "\n".join(f'<div class="tile"><b>{value}</b><span>{label}</span></div>' for label, value in tiles)
 
 
+def _rows(target: WatchedTarget, now_s: float) -> list[tuple[tuple[int, str, str], str]]:
+    """Rank and HTML of every engine, or of the target where no engine is known of it."""
+    known = [reading for reading in target.readings if reading.up or reading.engine]
+    return [_engine_row(target, reading, now_s) for reading in known] or [_empty_row(target)]
+
+
 def _engine_row(target: WatchedTarget, reading: Reading, now_s: float) -> tuple[tuple[int, str, str], str]:
     state = "down" if not reading.up else reading.state.state if reading.state else "unknown"
     rank = 0 if state == "down" else 1 if state in UNHEALTHY_STATES else 2
     curve = reading.state if reading.up else None
-    cause = f" <small>{escape(curve.cause)}</small>" if curve and curve.cause else ""
+    reason = reading.failure if not reading.up else curve.cause if curve else None
+    cause = f"<br><small>{escape(reason)}</small>" if reason else ""
     since = _ago(now_s - curve.since_s) if curve else _NONE
     windows = " ".join(
         f'<span class="rate"><small>{format_duration(window.window_s)}</small> {_percent(window.hit_rate)}</span>'
@@ -76,7 +81,7 @@ def _empty_row(target: WatchedTarget) -> tuple[tuple[int, str, str], str]:
     elif target.up:
         state, why = "unknown", "its page shows no engine"
     else:
-        state, why = "down", f"{target.last.failure}: {target.last.detail}"
+        state, why = "down", target.last.detail
     cells = f'<td>{_name(target)}</td><td><span class="state {state}">{state}</span></td>'
     return (0, target.config.name, ""), f'<tr>{cells}<td colspan="6">{escape(why)}</td></tr>'
 
