@@ -9,6 +9,9 @@ from hitcurve_simulator.vllm.block_keys import extend_keys
 
 __all__ = ["LedgerFeed"]
 
+# Bare content has no extra keys, so the version that decides their form does not matter.
+_NO_EXTRA_KEYS = (0,)
+
 
 class LedgerFeed:
     """A ``CacheObserver`` that passes each event on to a ledger.
@@ -78,5 +81,5 @@ class LedgerFeed:
             request = replace(state.request, adapter=None, cache_salt=None, images=())
             bare = self._bare[state.request_id] = RequestState(request)
         bare.num_tokens, bare.output_token_ids = state.num_tokens, state.output_token_ids
-        extend_keys(self._contents, bare, self._block_size)
+        extend_keys(self._contents, bare, self._block_size, _NO_EXTRA_KEYS)
         return bare.keys

@@ -9,7 +9,7 @@
         outcome = scheduler.step()
 """
 
-from hitcurve_simulator.vllm.block_keys import BlockHasher, ExtraKeys, InterningHasher
+from hitcurve_simulator.vllm.block_keys import BlockHasher, ExtraKeys, InterningHasher, VllmHasher
 from hitcurve_simulator.vllm.block_pool import NULL_BLOCK, BlockPool
 from hitcurve_simulator.vllm.manager import CacheManager
 from hitcurve_simulator.vllm.observer import CacheObserver
@@ -21,7 +21,7 @@ from hitcurve_simulator.vllm.outcome import (
     ScheduledWork,
     StepOutcome,
 )
-from hitcurve_simulator.vllm.request import ImageSpan, Request, RequestState
+from hitcurve_simulator.vllm.request import Request, RequestState
 from hitcurve_simulator.vllm.scheduler import RequestRejected, Scheduler, TokenSource
 from hitcurve_simulator.vllm.settings import SchedulerSettings
 from hitcurve_simulator.vllm.statistics import LookupStatistics
@@ -38,7 +38,6 @@ __all__ = [
     "ExtraKeys",
     "FinishReason",
     "FinishedRequest",
-    "ImageSpan",
     "InterningHasher",
     "LookupStatistics",
     "NewToken",
@@ -50,6 +49,7 @@ __all__ = [
     "SchedulerSettings",
     "StepOutcome",
     "TokenSource",
+    "VllmHasher",
     "VllmRules",
     "rules_of_version",
 ]

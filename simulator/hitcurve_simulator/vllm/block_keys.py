@@ -1,21 +1,23 @@
 """Chained block keys: what identifies a full block together with everything before it.
 
 A key is H(parent key, content of the block, extra keys). Content is a tuple of token ids, or the id that a
-trace gives to the block. Extra keys are tagged tuples in vLLM's order: ``("lora", name, path)`` in every
-block, ``("mm", identifier, offset in the block)`` where an image lies, ``("cache_salt", salt)`` in the first.
+trace gives to the block. Extra keys are those of ``hitcurve.hashing``: adapter in every block, images where
+they lie, the salt in the first.
 """
 
 from collections.abc import Hashable, Sequence
 from typing import Protocol
 
+from hitcurve.hashing import Adapter, extra_keys, hash_function
 from hitcurve_simulator.vllm.request import Request, RequestState
 
-__all__ = ["BlockHasher", "ExtraKeys", "InterningHasher", "extend_keys", "extra_keys_of_block"]
+__all__ = ["BlockHasher", "ExtraKeys", "InterningHasher", "VllmHasher", "extend_keys"]
 
-ExtraKeys = tuple[tuple[Hashable, ...], ...] | None
-
+ExtraKeys = tuple[object, ...] | None
 
 _CONTENT_BITS = 48
+# Adapters are keyed by number before this version: one number per name, so names tell them apart as well.
+_ADAPTER_NAMES_SINCE: tuple[int, ...] = (0, 11, 1)
 
 
 class BlockHasher(Protocol):
@@ -28,7 +30,7 @@ class InterningHasher:
     """Exact and fast: numbers distinct prefixes in the order they are met, from 1 on.
 
     Remembers every prefix it ever saw, so memory grows with the distinct blocks of a run; a server that
-    lives long takes a hash function of fixed size instead.
+    lives long takes ``VllmHasher``.
     """
 
     def __init__(self) -> None:
@@ -53,39 +55,48 @@ class InterningHasher:
         return keys
 
 
-def extra_keys_of_block(request: Request, block: int, block_size: int) -> ExtraKeys:
-    """Extra keys of the block with this index, None where it has none."""
-    keys: list[tuple[Hashable, ...]] = []
-    if request.adapter:
-        keys.append(("lora", request.adapter, request.adapter_path))
-    start, end = block * block_size, (block + 1) * block_size
-    keys.extend(
-        ("mm", image.identifier, image.offset - start)
-        for image in request.images
-        if image.offset < end and image.offset + image.length > start
-    )
-    if block == 0 and request.cache_salt:
-        keys.append(("cache_salt", request.cache_salt))
-    return tuple(keys) or None
+class VllmHasher:
+    """vLLM's own hashes, byte for byte, of fixed size (``hitcurve.hashing``)."""
+
+    def __init__(self, algorithm: str, root: bytes) -> None:
+        """``root`` is ``hitcurve.hashing.none_hash(algorithm, …)``. Raises UsageError for an unknown algorithm."""
+        self._function = hash_function(algorithm)
+        self._root = root
+
+    def __call__(self, parent: Hashable, content: Hashable, extra_keys: ExtraKeys) -> bytes:
+        return self._function((self._root if parent is None else parent, content, extra_keys))
 
 
-def extend_keys(hasher: BlockHasher, state: RequestState, block_size: int) -> None:
+def extend_keys(hasher: BlockHasher, state: RequestState, block_size: int, version: tuple[int, ...]) -> None:
     """Append to ``state.keys`` the keys of all full blocks that have none yet.
 
-    Full blocks that a trace does not name (they hold output) are content nobody else has.
+    ``version`` of vLLM decides the form of extra keys. Full blocks that a trace does not name (they hold
+    output) are content nobody else has.
     """
     request, keys = state.request, state.keys
     first, end = len(keys), state.num_tokens // block_size
     if first >= end:
         return
     contents = _contents(state, first, end, block_size)
-    if isinstance(hasher, InterningHasher) and not (request.adapter or request.images or request.cache_salt):
-        keys.extend(hasher.chain(keys[-1] if keys else None, contents))
-        return
     parent = keys[-1] if keys else None
+    if not (request.adapter or request.images or request.cache_salt) and isinstance(hasher, InterningHasher):
+        keys.extend(hasher.chain(parent, contents))
+        return
     for block, content in enumerate(contents, first):
-        parent = hasher(parent, content, extra_keys_of_block(request, block, block_size))
+        parent = hasher(parent, content, _extra_keys(request, block * block_size, block_size, version))
         keys.append(parent)
+
+
+def _extra_keys(request: Request, start: int, block_size: int, version: tuple[int, ...]) -> ExtraKeys:
+    adapter = Adapter(request.adapter, request.adapter_path) if request.adapter else None
+    return extra_keys(
+        start,
+        start + block_size,
+        adapter=adapter,
+        salt=request.cache_salt,
+        images=request.images,
+        version=max(version, _ADAPTER_NAMES_SINCE),
+    )
 
 
 def _contents(state: RequestState, first: int, end: int, block_size: int) -> Sequence[Hashable]:

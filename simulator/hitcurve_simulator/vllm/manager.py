@@ -60,7 +60,7 @@ class CacheManager:
         """State of a new request, with the keys of its full prompt blocks."""
         state = RequestState(request)
         if self.enable_caching:
-            extend_keys(self._hasher, state, self.block_size)
+            extend_keys(self._hasher, state, self.block_size, self.rules.number)
         return state
 
     def may_read(self, state: RequestState) -> bool:
@@ -141,7 +141,7 @@ class CacheManager:
         state.output_token_ids.extend(token_ids)
         state.num_tokens += len(token_ids)
         if self.enable_caching:
-            extend_keys(self._hasher, state, self.block_size)
+            extend_keys(self._hasher, state, self.block_size, self.rules.number)
 
     def preempt(self, state: RequestState) -> None:
         """Free a running request so that it can be admitted anew; everything is computed again or found."""

@@ -4,18 +4,11 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["ImageSpan", "Request", "RequestState", "RequestStatus"]
+from hitcurve.hashing import Image
+
+__all__ = ["Request", "RequestState", "RequestStatus"]
 
 RequestStatus = Literal["waiting", "running", "preempted", "finished"]
-
-
-@dataclass(frozen=True, slots=True)
-class ImageSpan:
-    """Placeholder tokens of one image: ``length`` tokens from ``offset`` on; ``identifier`` names its content."""
-
-    identifier: str
-    offset: int
-    length: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +26,8 @@ class Request:
     adapter: str | None = None
     adapter_path: str = ""
     cache_salt: str | None = None
-    images: tuple[ImageSpan, ...] = ()
+    images: tuple[Image, ...] = ()
+    """In the order of their offsets."""
     skip_reading_prefix_cache: bool = False
     """True for prompt_logprobs and the like: such a request does not read the cache, but writes to it."""
     block_contents: Sequence[Hashable] | None = None

@@ -34,6 +34,11 @@ class VllmRules:
     usage_without_null_block: bool = True
     """Since 0.10.2 the reserved null block is not part of the pool that KV usage is a share of."""
 
+    @property
+    def number(self) -> tuple[int, ...]:
+        """The version as numbers; it also decides the form of extra keys (``hitcurve.hashing``)."""
+        return _parsed(self.version)
+
 
 def rules_of_version(version: str) -> VllmRules:
     """The rules of a vLLM release such as ``0.32.0`` or ``0.8.5``.
