@@ -12,7 +12,7 @@ The rules, in order, for the pair of lookup counters:
 
 import math
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -59,25 +59,31 @@ class _Seen:
 class LookupPair:
     """The pair of lookup counters of one engine over time.
 
-    ``unstable`` says beforehand that the address is known to lead to several processes.
+    ``alternating_starts`` are start times of processes that the address is already known to lead to in turn.
     """
 
-    def __init__(self, *, unstable: bool = False) -> None:
+    def __init__(self, *, alternating_starts: Collection[float] = ()) -> None:
         self._last: _Seen | None = None
         self._starts: deque[float] = deque(maxlen=_REMEMBERED_STARTS)
-        self._unstable_for = _SCRAPES_TO_TRUST_AGAIN if unstable else 0
+        self._alternating = set(alternating_starts)
+        self._unstable_for = 0
+
+    @property
+    def alternating_starts(self) -> frozenset[float]:
+        """Start times of processes that answered in turn."""
+        return frozenset(self._alternating)
 
     def add(self, lookups: LookupCounters, *, start_time_s: float | None, at_s: float) -> LookupsAdded | None:
         """Take the counters of a scrape; what was added since the one before, ``None`` at the first."""
         last, self._last = self._last, _Seen(lookups, start_time_s, at_s)
-        another = last is not None and _differ(last.start_time_s, start_time_s)
-        returned = another and self._seen_before(start_time_s)
-        if start_time_s is not None and not self._seen_before(start_time_s):
-            self._starts.append(start_time_s)
         if last is None:
+            self._remember(start_time_s)
             return None
-        if returned or (another and _went_back(last.start_time_s, start_time_s)):
+        another = _differ(last.start_time_s, start_time_s)
+        if another and self._in_turn(last.start_time_s, start_time_s):
+            self._alternating |= {start for start in (last.start_time_s, start_time_s) if start is not None}
             self._unstable_for = _SCRAPES_TO_TRUST_AGAIN
+        self._remember(start_time_s)
         if self._unstable_for:
             self._unstable_for -= 1
             return _no_value(flags.UNSTABLE_TARGET)
@@ -85,8 +91,13 @@ class LookupPair:
             return _no_value(flags.START_TIME_CHANGED, flags.UNSTABLE_TARGET, restarts=1)
         return _added(last, self._last, another_process=another)
 
-    def _seen_before(self, start_time_s: float | None) -> bool:
-        return any(not _differ(start_time_s, known) for known in self._starts)
+    def _in_turn(self, last_s: float | None, now_s: float | None) -> bool:
+        """Whether the other process cannot be a successor: it was seen before, or is the older one."""
+        return _any_same(now_s, self._starts) or _any_same(now_s, self._alternating) or _went_back(last_s, now_s)
+
+    def _remember(self, start_time_s: float | None) -> None:
+        if start_time_s is not None and not _any_same(start_time_s, self._starts):
+            self._starts.append(start_time_s)
 
 
 def _added(last: _Seen, now: _Seen, *, another_process: bool) -> LookupsAdded:
@@ -129,6 +140,10 @@ def _fell(last: LookupCounters, now: LookupCounters) -> tuple[bool, bool]:
 
 def _differ(one_s: float | None, other_s: float | None) -> bool:
     return one_s is not None and other_s is not None and abs(one_s - other_s) > _SAME_START_S
+
+
+def _any_same(start_s: float | None, known: Iterable[float]) -> bool:
+    return start_s is not None and any(not _differ(start_s, one) for one in known)
 
 
 def _went_back(last_s: float | None, now_s: float | None) -> bool:

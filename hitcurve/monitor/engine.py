@@ -1,8 +1,9 @@
 """One engine over time: samples in, readings out."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from hitcurve.counters import hit_rate
+from hitcurve.curve import Episode
 from hitcurve.monitor.classifier import Classifier
 from hitcurve.monitor.intervals import EngineCounters, Progress
 from hitcurve.monitor.rates import HitRates
@@ -28,20 +29,31 @@ class EngineMonitor:
         max_requests: int,
         classifier: Classifier,
         resets_empty_request_window: bool = False,
-        unstable: bool = False,
+        alternating_starts: Collection[float] = (),
     ) -> None:
         self.engine = engine
         self.sample: EngineSample | None = None
         """The last good one."""
         self._target = target
-        self._counters = EngineCounters(unstable=unstable)
+        self._counters = EngineCounters(alternating_starts=alternating_starts)
         self._rates = HitRates(windows_s, max_requests)
         self._classifier = classifier
         self._resets_empty_request_window = resets_empty_request_window
-        self._queries = self._hits = self._requests = 0.0
+        self._queries = self._hits = 0.0
+        self._requests: float | None = None
         self._preemptions: float | None = None
         self._evictions: float | None = None
         self._restarts = self._resets = 0
+
+    @property
+    def alternating_starts(self) -> frozenset[float]:
+        """Start times of processes that answered in turn under this engine's name."""
+        return self._counters.alternating_starts
+
+    @property
+    def episodes(self) -> tuple[Episode, ...]:
+        """Incidents on the curve so far."""
+        return self._classifier.episodes
 
     def observe(self, sample: EngineSample, marked: tuple[Cut, ...] = ()) -> Reading:
         """Take a sample; ``marked`` are cuts known from outside since the one before."""
@@ -109,7 +121,7 @@ class EngineMonitor:
         if progress.interval is not None:
             self._queries += progress.interval.queries or 0.0
             self._hits += progress.interval.hits or 0.0
-        self._requests += progress.requests or 0.0
+        self._requests = _total(self._requests, sample.requests, progress.requests)
         self._preemptions = _total(self._preemptions, sample.preemptions, progress.preemptions)
         self._evictions = _total(self._evictions, sample.evictions, progress.evictions)
         self._restarts += progress.restarts

@@ -1,6 +1,6 @@
 """Building the interval between two good scrapes of one engine, with what is odd about it."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -30,13 +30,18 @@ class Progress:
 class EngineCounters:
     """All counters of one engine, corrected for restarts together."""
 
-    def __init__(self, *, unstable: bool = False) -> None:
-        self._lookups = LookupPair(unstable=unstable)
+    def __init__(self, *, alternating_starts: Collection[float] = ()) -> None:
+        self._lookups = LookupPair(alternating_starts=alternating_starts)
         self._simple = CounterMap()
         self._tiers = CounterMap()
         self._last: EngineSample | None = None
         self._looked_up = 0.0
         self._prompt_tokens = 0.0
+
+    @property
+    def alternating_starts(self) -> frozenset[float]:
+        """Start times of processes that answered in turn under this engine's name."""
+        return self._lookups.alternating_starts
 
     def add(self, sample: EngineSample) -> Progress:
         """Take a sample; what was added since the one before."""

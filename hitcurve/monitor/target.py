@@ -1,8 +1,9 @@
 """One target over time: scrapes in, one reading per engine out."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
+from hitcurve.curve import CurveClassifier, Episode
 from hitcurve.monitor.classifier import Classifier
 from hitcurve.monitor.engine import EngineMonitor
 from hitcurve.readers import PageRefused, read_page
@@ -20,8 +21,8 @@ class TargetMonitor:
     """Follows all engines behind one address. Not thread-safe; scrapes come in order of time.
 
     ``windows_s`` are lengths of rate-based windows in seconds, ``max_requests`` that of the request window.
-    ``classifier_factory`` makes one classifier per engine. ``unstable`` says that the address is known to lead
-    to several processes, whose counters are then never compared. A clock that goes back starts everything anew.
+    ``classifier_factory`` makes one classifier per engine. ``alternating_starts`` are start times of processes
+    that the address is already known to lead to in turn. A clock that goes back starts everything anew.
     """
 
     def __init__(
@@ -30,16 +31,16 @@ class TargetMonitor:
         *,
         windows_s: Sequence[float],
         max_requests: int = 1000,
-        classifier_factory: Callable[[], Classifier],
+        classifier_factory: Callable[[], Classifier] = CurveClassifier,
         resets_empty_request_window: bool = False,
-        unstable: bool = False,
+        alternating_starts: Collection[float] = (),
     ) -> None:
         self.target = target
         self._windows_s = tuple(windows_s)
         self._max_requests = max_requests
         self._classifier_factory = classifier_factory
         self._resets_empty_request_window = resets_empty_request_window
-        self._unstable = unstable
+        self._alternating_starts = frozenset(alternating_starts)
         self._engines: dict[frozenset[tuple[str, str]], EngineMonitor] = {}
         self._present: tuple[EngineMonitor, ...] = ()
         self._marked: list[Cut] = []
@@ -49,6 +50,16 @@ class TargetMonitor:
     def samples(self) -> Mapping[str, EngineSample]:
         """The samples of the last good page, by engine."""
         return {monitor.engine: monitor.sample for monitor in self._present if monitor.sample is not None}
+
+    @property
+    def episodes(self) -> Mapping[str, tuple[Episode, ...]]:
+        """Incidents of each engine seen so far."""
+        return {monitor.engine: monitor.episodes for monitor in self._engines.values()}
+
+    @property
+    def alternating_starts(self) -> frozenset[float]:
+        """Start times of processes that answered in turn: the address leads to several of them."""
+        return self._alternating_starts.union(*(known.alternating_starts for known in self._engines.values()))
 
     def mark(self, kind: CutKind, at_s: float) -> None:
         """Tell of a cut known from outside, such as a reset somebody ordered; it shows with the next good page."""
@@ -115,7 +126,7 @@ class TargetMonitor:
             max_requests=self._max_requests,
             classifier=self._classifier_factory(),
             resets_empty_request_window=self._resets_empty_request_window,
-            unstable=self._unstable,
+            alternating_starts=self._alternating_starts,
         )
 
 

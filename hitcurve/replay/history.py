@@ -1,0 +1,107 @@
+"""What a replay keeps of one target, and of the fleet."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from hitcurve.monitor import total_interval, total_windows
+from hitcurve.reading import CurveState, Cut, Interval, Reading, StateName, WindowRate
+
+__all__ = ["EngineHistory", "FailedScrape", "StateHistory", "TargetHistory", "TargetWindow"]
+
+_WORST_FIRST: Final[tuple[StateName, ...]] = (
+    "stalled",
+    "collapsed",
+    "oscillating",
+    "degraded",
+    "low",
+    "cold",
+    "warming",
+    "steady",
+    "no_traffic",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FailedScrape:
+    """A scrape that brought no page."""
+
+    at_s: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class TargetWindow:
+    """A rate-based hit rate of a target at a scrape; no numbers where the scrape failed."""
+
+    target: str
+    at_s: float
+    window_s: float
+    rate: WindowRate | None
+
+
+@dataclass(slots=True)
+class StateHistory:
+    """States as they followed each other."""
+
+    last: CurveState | None = None
+    transitions: list[tuple[float, CurveState]] = field(default_factory=list)
+
+    def add(self, at_s: float, state: CurveState) -> None:
+        """Keep ``state``; it is a transition where its name or cause is new."""
+        if self.last is None or (self.last.state, self.last.cause) != (state.state, state.cause):
+            self.transitions.append((at_s, state))
+        self.last = state
+
+
+@dataclass(slots=True)
+class EngineHistory:
+    """One engine of a target."""
+
+    labels: Mapping[str, str]
+    intervals: list[Interval] = field(default_factory=list)
+    states: StateHistory = field(default_factory=StateHistory)
+
+
+class TargetHistory:
+    """Everything readings said about one target, in order."""
+
+    def __init__(self, target: str) -> None:
+        self.target = target
+        self.engines: dict[str, EngineHistory] = {}
+        self.intervals: list[Interval] = []
+        self.states = StateHistory()
+        self.cuts: list[Cut] = []
+        self.failed: list[FailedScrape] = []
+        self.windows: list[TargetWindow] = []
+
+    def add(self, readings: tuple[Reading, ...], windows_s: tuple[float, ...]) -> Interval | None:
+        """Take the readings of one scrape; the interval of the whole target, where there is one."""
+        at_s, up = readings[0].at_s, readings[0].up
+        if not up:
+            self.failed.append(FailedScrape(at_s, readings[0].failure or "unknown"))
+        for reading in readings:
+            self._add_engine(reading)
+        rates = {rate.window_s: rate for rate in total_windows(readings)}
+        self.windows += [TargetWindow(self.target, at_s, length, rates.get(length)) for length in windows_s]
+        states = [reading.state for reading in readings if reading.state is not None]
+        if states:
+            self.states.add(at_s, min(states, key=lambda state: _WORST_FIRST.index(state.state)))
+        interval = total_interval(reading.interval for reading in readings if reading.interval is not None)
+        if interval is not None:
+            self.intervals.append(interval)
+        return interval
+
+    def _add_engine(self, reading: Reading) -> None:
+        for cut in reading.cuts:
+            if cut not in self.cuts:
+                self.cuts.append(cut)
+        if not reading.engine:
+            return
+        engine = self.engines.setdefault(reading.engine, EngineHistory(reading.labels))
+        if reading.up:
+            engine.labels = reading.labels
+        if reading.interval is not None:
+            engine.intervals.append(reading.interval)
+        if reading.state is not None:
+            engine.states.add(reading.at_s, reading.state)

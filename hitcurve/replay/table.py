@@ -1,0 +1,85 @@
+"""A replay for people: a table of engines per target, then what happened to it."""
+
+from collections.abc import Iterator
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from hitcurve.flags import ALL_FLAGS
+from hitcurve.monitor import total_interval
+from hitcurve.reading import UNHEALTHY_STATES, CurveState, Interval
+from hitcurve.replay.history import EngineHistory
+from hitcurve.replay.run import Replay, ReplayedTarget
+from hitcurve.replay.sparkline import sparkline
+
+__all__ = ["print_replay"]
+
+
+_NUMBERS = ("hit rate", "tokens looked up", "restarts")
+
+
+def print_replay(replay: Replay, console: Console) -> None:
+    """Print each target: its engines, then cuts, failures, oddities and incidents."""
+    for number, (name, target) in enumerate(replay.targets.items()):
+        if number:
+            console.print()
+        console.print(f"[bold]{escape(name)}[/]")
+        if target.history.engines:
+            console.print(_engines(target))
+        else:
+            console.print("  [red]no page was readable[/]")
+        for event in _events(target):
+            console.print(f"  {event}")
+
+
+def _engines(target: ReplayedTarget) -> Table:
+    table = Table(box=None, pad_edge=True, header_style="dim")
+    for column in ("engine", "state", *_NUMBERS, "curve, 0 to 1"):
+        table.add_column(column, justify="right" if column in _NUMBERS else "left", overflow="fold")
+    for engine, history in target.history.engines.items():
+        table.add_row(escape(engine), *_cells(history))
+    return table
+
+
+def _cells(history: EngineHistory) -> tuple[str, ...]:
+    volume = sum(interval.queries or 0.0 for interval in history.intervals)
+    return (
+        _state(history.states.last),
+        _rate(_whole(history)),
+        f"{volume:,.0f}",
+        str(sum(interval.restarts for interval in history.intervals)),
+        sparkline(history.intervals),
+    )
+
+
+def _whole(history: EngineHistory) -> Interval | None:
+    return total_interval(interval for interval in history.intervals if interval.queries is not None)
+
+
+def _rate(interval: Interval | None) -> str:
+    return "no value" if interval is None or interval.hit_rate is None else f"{interval.hit_rate:.3f}"
+
+
+def _state(state: CurveState | None) -> str:
+    if state is None:
+        return "unknown"
+    text = state.state if state.cause is None else f"{state.state} ({state.cause})"
+    return f"[red]{text}[/]" if state.state in UNHEALTHY_STATES else text
+
+
+def _events(target: ReplayedTarget) -> Iterator[str]:
+    history = target.history
+    for cut in history.cuts:
+        if cut.kind != "start":
+            yield f"{cut.at_s:g} s  {cut.kind}"
+    for failed in history.failed:
+        yield f"{failed.at_s:g} s  scrape failed: {escape(failed.reason)}"
+    for flag in dict.fromkeys(flag for interval in history.intervals for flag in interval.flags):
+        at_s = next(interval.to_s for interval in history.intervals if flag in interval.flags)
+        yield f"{at_s:g} s  {flag}: {ALL_FLAGS[flag]}"
+    for engine, episodes in target.episodes.items():
+        for episode in episodes:
+            until = "still going on" if episode.to_s is None else f"until {episode.to_s:g} s"
+            lost = "" if episode.lost_tokens is None else f", {episode.lost_tokens:,.0f} tokens recomputed"
+            yield f"{episode.from_s:g} s  engine {escape(engine)}: {episode.cause}, {until}{lost}"
