@@ -61,6 +61,11 @@ class ChildProcess:
         return self._process.poll() if self._process else None
 
     @property
+    def process_id(self) -> int | None:
+        """Id of the process and of its group, ``None`` before it was started."""
+        return self._process.pid if self._process else None
+
+    @property
     def running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 

@@ -5,14 +5,18 @@ import os
 import signal
 import time
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hitcurve.errors import BadFinding, EnvironmentFailed
 from hitcurve_loadtests.plan import LoadPlan
 from hitcurve_loadtests.progress import ProgressLine, print_summary
 from hitcurve_loadtests.records import RequestLog, RequestRecord
-from hitcurve_loadtests.summary import RunTotals, judge
+from hitcurve_loadtests.summary import judge
+
+if TYPE_CHECKING:
+    from hitcurve_loadtests.load_run import LoadRun
 
 __all__ = ["REQUESTS_FILE", "run_load", "summary_file"]
 
@@ -48,7 +52,7 @@ def run_load(plan: LoadPlan, *, as_json: bool) -> None:
         line.end()
         if log:
             log.close()
-    summary = _summarise(plan, run.totals, run.models, started_at_s, run.elapsed_s)
+    summary = _summarise(plan, run, started_at_s)
     if settings.out:
         _write(summary_file(settings.out, settings.name), json.dumps(summary, indent=1))
         _write(settings.out / f"load-{settings.name}.html", run.html_report())
@@ -59,15 +63,9 @@ def run_load(plan: LoadPlan, *, as_json: bool) -> None:
     _end(summary, run.stopped_by)
 
 
-def _summarise(
-    plan: LoadPlan,
-    totals: RunTotals,
-    models: tuple[str, ...],
-    started_at_s: float,
-    elapsed_s: float,
-) -> dict[str, Any]:
+def _summarise(plan: LoadPlan, run: "LoadRun", started_at_s: float) -> dict[str, Any]:
     settings = plan.settings
-    results = totals.results(elapsed_s)
+    results = run.totals.results(run.elapsed_s)
     verdict, reasons = judge(results, settings.max_lag_s)
     return {
         "name": settings.name,
@@ -77,12 +75,13 @@ def _summarise(
         "reasons": reasons,
         "host": settings.host,
         "api": settings.api,
-        "models": list(models),
+        "models": list(run.models),
         "arguments": plan.arguments,
         "started_at_s": started_at_s,
-        "elapsed_s": elapsed_s,
+        "elapsed_s": run.elapsed_s,
         "max_lag_s": settings.max_lag_s,
         **results,
+        "engine": asdict(run.engine_lookups) if run.engine_lookups else None,
     }
 
 

@@ -20,6 +20,7 @@ from locust.exception import StopUser
 from locust.html import get_html_report
 from locust.stats import stats_history
 
+from hitcurve_loadtests.engine_counters import EngineLookups, engine_lookups, read_engine
 from hitcurve_loadtests.engine_probe import models_to_load
 from hitcurve_loadtests.openai_api import PATHS, request_body, request_headers
 from hitcurve_loadtests.profiles.profile import Profile
@@ -57,7 +58,13 @@ class LoadRun:
         self._due_times = due_times
         self._finished = finished
         self._users = 1 if due_times is not None else settings.users or 1
-        self._client, self._base_path = _connect(settings, max(settings.max_in_flight, self._users))
+        self._origin, self._base_path = _address(settings.host)
+        self._client = HTTPClient.from_url(
+            self._origin,
+            concurrency=max(settings.max_in_flight, self._users),
+            connection_timeout=_CONNECT_TIMEOUT_S,
+            network_timeout=settings.timeout_s,
+        )
         self._headers = request_headers(settings)
         self._path = self._base_path + PATHS[settings.api]
         self._stopping = gevent.event.Event()
@@ -68,6 +75,9 @@ class LoadRun:
         """The models that are asked, known once ``run`` has begun."""
         self.totals = RunTotals()
         self.elapsed_s = 0.0
+        self.engine_lookups: EngineLookups | None = None
+        """What the engine's own counters say of the run, known once ``run`` has ended."""
+        self._failure: BaseException | None = None
         self.stopped_by: signal.Signals | None = None
 
     def run(self, every_second: Callable[[], None]) -> None:
@@ -79,6 +89,8 @@ class LoadRun:
         for number in (signal.SIGINT, signal.SIGTERM):
             gevent.signal_handler(number, self._stop_by_signal, number)
         self.models = models_to_load(self._client, self._base_path, self._settings)
+        metrics_url = f"{self._origin}{self._base_path}/metrics"
+        before = read_engine(metrics_url)
         runner = self._environment.create_local_runner()
         helpers = [
             gevent.spawn(stats_history, runner),
@@ -93,6 +105,9 @@ class LoadRun:
         self._flying.kill()
         runner.quit()
         gevent.killall(helpers)
+        self.engine_lookups = engine_lookups(before, read_engine(metrics_url))
+        if self._failure is not None:
+            raise self._failure
 
     def html_report(self) -> str:
         """Locust's own report. Its percentiles are rounded to two digits; the summary's are exact."""
@@ -119,12 +134,19 @@ class LoadRun:
 
     def _drive(self) -> None:
         """What one Locust user does."""
-        if self._due_times is None:
-            while self._may_send():
-                self._send(self._next(), self.totals.sent, None)
-        else:
-            self._send_when_due(self._due_times)
+        try:
+            if self._due_times is None:
+                self._keep_one_in_flight()
+            else:
+                self._send_when_due(self._due_times)
+        except Exception as error:
+            self._failure = error
         self._stopping.set()
+
+    def _keep_one_in_flight(self) -> None:
+        while self._may_send() and (prompt := self._profile.next()) is not None:
+            self.totals.sent += 1
+            self._send(prompt, self.totals.sent, None)
 
     def _send_when_due(self, due_times: Iterator[float]) -> None:
         started_s = time.perf_counter()
@@ -132,17 +154,19 @@ class LoadRun:
             if self._settings.duration_s is not None and due_s >= self._settings.duration_s:
                 return
             self._stopping.wait(max(started_s + due_s - time.perf_counter(), 0.0))
-            if not self._may_send():
+            if not self._may_send() or (prompt := self._profile.next()) is None:
                 return
-            self._flying.spawn(self._send, self._next(), self.totals.sent, started_s + due_s)
+            self.totals.sent += 1
+            sending = self._flying.spawn(self._send, prompt, self.totals.sent, started_s + due_s)
+            sending.link_exception(self._sending_failed)
 
     def _may_send(self) -> bool:
         limit = self._settings.requests
         return not self._stopping.is_set() and (limit is None or self.totals.sent < limit)
 
-    def _next(self) -> Prompt:
-        self.totals.sent += 1
-        return self._profile.next()
+    def _sending_failed(self, sending: gevent.Greenlet) -> None:
+        self._failure = sending.exception
+        self._stopping.set()
 
     def _send(self, prompt: Prompt, number: int, due_s: float | None) -> None:
         """Send one request, measure it, and tell everyone who wants to know."""
@@ -197,16 +221,10 @@ class LoadRun:
             self.totals.hub_lags_s.append(time.perf_counter() - asleep_s - _NAP_S)
 
 
-def _connect(settings: LoadSettings, connections: int) -> tuple[HTTPClient, str]:
-    """A client that keeps its connections, and the path that stands before the API's own."""
-    parts = urlsplit(settings.host)
-    client = HTTPClient.from_url(
-        f"{parts.scheme}://{parts.netloc}",
-        concurrency=connections,
-        connection_timeout=_CONNECT_TIMEOUT_S,
-        network_timeout=settings.timeout_s,
-    )
-    return client, parts.path.rstrip("/").removesuffix("/v1")
+def _address(host: str) -> tuple[str, str]:
+    """Scheme and server of a URL, and the path that stands before the API's own."""
+    parts = urlsplit(host)
+    return f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/").removesuffix("/v1")
 
 
 def _user_class(drive: Callable[[], None]) -> type[User]:

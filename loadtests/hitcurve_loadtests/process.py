@@ -38,6 +38,11 @@ class LoadProcess:
         return self
 
     @property
+    def process_id(self) -> int | None:
+        """Id of the process, ``None`` before ``start``."""
+        return self._child.process_id
+
+    @property
     def running(self) -> bool:
         return self._child.running
 

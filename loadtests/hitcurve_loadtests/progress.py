@@ -48,7 +48,7 @@ class ProgressLine:
 
 def print_summary(summary: Mapping[str, Any]) -> None:
     """The table a person reads at the end, on stdout."""
-    console = Console(highlight=False)
+    console = Console(highlight=False, soft_wrap=True)
     requests, cache = summary["requests"], summary["cache"]
     console.print(
         f"[bold]{summary['name']}[/]: {requests['ok']} requests ok, {requests['failed']} failed, "
@@ -59,6 +59,9 @@ def print_summary(summary: Mapping[str, Any]) -> None:
         f"hit rate {_percent(cache['hit_rate'])} "
         f"({cache['hit_tokens']} of {cache['query_tokens']} prompt tokens{unknown})"
     )
+    engine = summary["engine"]
+    why = f" ({engine['reason']})" if engine["reason"] else ""
+    console.print(f"hit rate by the engine's own counters {_percent(engine['hit_rate'])}{why}", markup=False)
     table = Table("", "n", "p50", "p90", "p99", "max")
     for column in table.columns[1:]:
         column.justify = "right"

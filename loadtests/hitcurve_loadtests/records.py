@@ -46,13 +46,18 @@ class RequestLog:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         except OSError as error:
-            raise EnvironmentFailed(
-                f"the results cannot be written to {path}: {error.strerror}; choose another --out."
-            ) from error
+            raise _unwritable(path, error) from error
 
     def append(self, record: RequestRecord) -> None:
-        """Write one line."""
-        os.write(self._descriptor, json.dumps(asdict(record)).encode() + b"\n")
+        """Write one line; EnvironmentFailed where the disk does not take it."""
+        try:
+            os.write(self._descriptor, json.dumps(asdict(record)).encode() + b"\n")
+        except OSError as error:
+            raise _unwritable(self.path, error) from error
 
     def close(self) -> None:
         os.close(self._descriptor)
+
+
+def _unwritable(path: Path, error: OSError) -> EnvironmentFailed:
+    return EnvironmentFailed(f"the results cannot be written to {path}: {error.strerror}; choose another --out.")

@@ -28,7 +28,7 @@ class TraceRow:
 
 
 class TraceReplay:
-    """The rows of a trace in order, as prompts. A profile like any other; ``next`` after the last row raises.
+    """The rows of a trace in order, as prompts. A profile like any other, which ends with the last row.
 
     A block's text depends on the seed and its id alone and differs from any other block's within its first 12
     bytes. So two prompts have equal text exactly as far as their ids are equal, and an engine whose blocks are
@@ -51,8 +51,10 @@ class TraceReplay:
         self._max_output_tokens = max_output_tokens
         self._sent = 0
 
-    def next(self) -> Prompt:
-        row = next(self._rows)
+    def next(self) -> Prompt | None:
+        row = next(self._rows, None)
+        if row is None:
+            return None
         text = self._text(row)
         self._sent += 1
         output_tokens = min(row.output_tokens, self._max_output_tokens or row.output_tokens)

@@ -52,4 +52,4 @@ def explain(error: BaseException) -> str:
         return "timed out"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror.lower()
-    return str(error) or type(error).__name__
+    return str(error).rstrip(".") or type(error).__name__

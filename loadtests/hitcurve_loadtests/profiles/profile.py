@@ -28,8 +28,8 @@ class ProfileSettings:
 class Profile(Protocol):
     """Decides what is sent next. Called by one thread."""
 
-    def next(self) -> Prompt:
-        """The request to send now."""
+    def next(self) -> Prompt | None:
+        """The request to send now; ``None`` where the traffic is over."""
         ...
 
     def answered(self, prompt: Prompt, reply: str | None) -> None:
