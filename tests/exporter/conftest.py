@@ -9,7 +9,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -17,6 +17,7 @@ import pytest
 
 from hitcurve_exporter.clock import SystemClock
 from hitcurve_exporter.configuration.records import ExporterConfig, ListenAddress
+from hitcurve_exporter.scraping.core_monitor import core_monitor
 from hitcurve_exporter.scraping.monitoring import MonitorFactory
 from hitcurve_exporter.service import ExporterService
 
@@ -35,11 +36,11 @@ vllm:prefix_cache_queries_total{labels} {float(queries)}
 # HELP vllm:prefix_cache_hits_total Prefix cache hits, in terms of number of cached tokens.
 # TYPE vllm:prefix_cache_hits_total counter
 vllm:prefix_cache_hits_total{labels} {float(hits)}
-# HELP vllm:request_prefill_time_seconds Histogram of time spent in PREFILL phase for request.
-# TYPE vllm:request_prefill_time_seconds histogram
-vllm:request_prefill_time_seconds_bucket{{engine="{engine}",le="+Inf",model_name="tiny"}} {float(requests)}
-vllm:request_prefill_time_seconds_count{labels} {float(requests)}
-vllm:request_prefill_time_seconds_sum{labels} {float(requests) / 10}
+# HELP vllm:time_to_first_token_seconds Histogram of time to first token in seconds.
+# TYPE vllm:time_to_first_token_seconds histogram
+vllm:time_to_first_token_seconds_bucket{{engine="{engine}",le="+Inf",model_name="tiny"}} {float(requests)}
+vllm:time_to_first_token_seconds_count{labels} {float(requests)}
+vllm:time_to_first_token_seconds_sum{labels} {float(requests) / 10}
 # HELP vllm:num_preemptions_total Cumulative number of preemption from the engine.
 # TYPE vllm:num_preemptions_total counter
 vllm:num_preemptions_total{labels} 3.0
@@ -182,10 +183,6 @@ def start_exporter() -> Iterator[Callable[..., RunningExporter]]:
         read_again: Callable[[], ExporterConfig] | None = None,
         monitor_factory: MonitorFactory | None = None,
     ) -> RunningExporter:
-        from dataclasses import replace
-
-        from hitcurve_exporter.scraping.core_monitor import core_monitor
-
         config = replace(config, listen=ListenAddress("127.0.0.1", 0))
         exporter = RunningExporter(config, read_again, monitor_factory or core_monitor)
         running.append(exporter)

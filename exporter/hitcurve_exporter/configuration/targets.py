@@ -28,7 +28,8 @@ def a_target(url: str, name: str | None = None, labels: tuple[tuple[str, str], .
     shown = url.strip().rstrip("/")
     try:
         parts = urlsplit(shown)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        host = parts.hostname or ""
+        usable = parts.scheme in ("http", "https") and host.strip("0123456789") != "" and parts.port != 0
     except ValueError:
         usable = False
     if not usable:

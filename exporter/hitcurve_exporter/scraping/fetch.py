@@ -44,7 +44,7 @@ class Fetcher:
         try:
             async with self._session.get(url, timeout=timeout, max_redirects=_MOST_REDIRECTS) as response:
                 if response.status != _HTTP_OK:
-                    return failed("http_status", f"answered {response.status}", response.status)
+                    return failed("http_status", f"HTTP {response.status}", response.status)
                 body = await _bounded_body(response, max_body_bytes)
                 if body is None:
                     return failed("body_too_large", f"the page is larger than {max_body_bytes} bytes", 200)

@@ -74,8 +74,7 @@ class Poller:
         """Note a cut known from outside; returns how many targets it was noted for."""
         marked = 0
         for watch in list(self._watches.values()):
-            config = watch.target.config
-            if target is not None and target.rstrip("/") not in (config.name, config.url, config.metrics_url):
+            if target is not None and not _is_called(watch.target.config, target):
                 continue
             if engine is not None and engine not in {reading.engine for reading in watch.target.readings}:
                 continue
@@ -137,6 +136,12 @@ async def _observe(monitor: Monitor, fetched: Fetched) -> tuple[Reading, ...]:
     except asyncio.CancelledError:
         await asyncio.wait([observing])
         raise
+
+
+def _is_called(target: TargetConfig, name: str) -> bool:
+    """Whether ``name`` is the target's name or address, with or without /metrics."""
+    address = target.metrics_url.removesuffix("/metrics")
+    return name == target.name or name.rstrip("/").removesuffix("/metrics") == address
 
 
 def _derives_anew(old: ExporterConfig, new: ExporterConfig) -> bool:
