@@ -63,6 +63,7 @@ def print_summary(summary: Mapping[str, Any]) -> None:
     why = f" ({engine['reason']})" if engine["reason"] else ""
     console.print(f"hit rate by the engine's own counters {_percent(engine['hit_rate'])}{why}", markup=False)
     table = Table("", "n", "p50", "p90", "p99", "max")
+    table.columns[0].no_wrap = True
     for column in table.columns[1:]:
         column.justify = "right"
     rows = {
