@@ -1,0 +1,1 @@
+"""Faults: what is done to an engine, and how it is undone."""

@@ -1,0 +1,89 @@
+"""The journal of a run: one line for every step, on disk before the step is taken."""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from hitcurve.errors import UsageError
+from hitcurve_chaos.clock import Clock
+
+__all__ = ["JOURNAL_FILE", "Event", "Journal", "JournalEntry", "JournalFile", "read_journal"]
+
+JOURNAL_FILE = "journal.jsonl"
+
+Event = Literal[
+    "scenario_started",
+    "baseline_started",
+    "hypothesis_met",
+    "hypothesis_not_met",
+    "fault_injecting",
+    "fault_injected",
+    "fault_refused",
+    "fault_undoing",
+    "fault_undone",
+    "fault_undo_failed",
+    "recovered",
+    "not_recovered",
+    "scenario_finished",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class JournalEntry:
+    """One step: when (Unix seconds), of which scenario, what, and its particulars."""
+
+    at_s: float
+    scenario: str
+    event: str
+    detail: Mapping[str, Any]
+
+
+class Journal(Protocol):
+    """Takes notes of steps."""
+
+    def write(self, scenario: str, event: Event, /, **detail: Any) -> None: ...
+
+
+class JournalFile:
+    """Appends to ``journal.jsonl`` of a run folder; every line is synced to disk before ``write`` returns."""
+
+    def __init__(self, folder: Path, clock: Clock) -> None:
+        self._path = folder / JOURNAL_FILE
+        self._clock = clock
+
+    def write(self, scenario: str, event: Event, /, **detail: Any) -> None:
+        line = json.dumps(
+            {"at_s": self._clock.now(), "scenario": scenario, "event": event, "detail": detail}, default=str
+        )
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(line + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def read_journal(folder: Path) -> Iterator[JournalEntry]:
+    """Entries of a run folder, in order. A torn last line (the writer was killed) is left out.
+
+    Raises UsageError where there is no journal or another line cannot be read.
+    """
+    path = folder / JOURNAL_FILE
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise UsageError(
+            f"{path} cannot be read ({error.strerror}); name the folder of a chaos run, the one given as --out."
+        ) from error
+    for number, line in enumerate(lines, start=1):
+        try:
+            values = json.loads(line)
+            entry = JournalEntry(values["at_s"], values["scenario"], values["event"], values["detail"])
+        except (ValueError, KeyError, TypeError) as error:
+            if number == len(lines):
+                return
+            raise UsageError(
+                f"{path}:{number} is not a journal entry; restore the file as the run wrote it, or undo by hand."
+            ) from error
+        yield entry

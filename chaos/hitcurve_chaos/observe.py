@@ -1,0 +1,111 @@
+"""Where readings come from: the exporter that watches the target, or the engine's own /metrics."""
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from hitcurve.curve import CurveClassifier
+from hitcurve.monitor import TargetMonitor
+from hitcurve.reading import CutKind, Reading, reading_from_json
+from hitcurve.scrape import fetch
+from hitcurve_chaos.calls import NoAnswer, Transport
+from hitcurve_chaos.targets import Target
+
+__all__ = ["CurveSource", "ExporterSource", "ScrapeSource"]
+
+_TIMEOUT_S = 5.0
+_LARGEST_PAGE = 32 * 1024 * 1024
+_WINDOWS_S = (5.0, 30.0, 300.0)
+
+
+class CurveSource(Protocol):
+    """A stream of readings of one target."""
+
+    @property
+    def trouble(self) -> str | None:
+        """Why the last look brought nothing; ``None`` when it worked."""
+
+    def look(self) -> Sequence[Reading]:
+        """Readings not returned before, all of one scrape; empty where there is nothing new. Never raises."""
+
+    def mark(self, kind: CutKind, at_s: float) -> bool:
+        """Tell the watcher of a cut that engines do not report (a reset); False where it did not take it."""
+
+
+class ExporterSource:
+    """Readings of the target from an exporter's ``GET /api/v1/engines``."""
+
+    def __init__(self, target: Target, transport: Transport) -> None:
+        assert target.exporter is not None
+        self._exporter = target.exporter
+        self._names = (
+            {target.exporter_target}
+            if target.exporter_target
+            else {target.name, target.engine, f"{target.engine}/metrics"}
+        )
+        self._mark_name = target.exporter_target or target.name
+        self._transport = transport
+        self._seen: dict[str, float] = {}
+        self.trouble: str | None = None
+
+    def look(self) -> Sequence[Reading]:
+        readings = self._of_target()
+        new = [reading for reading in readings if reading.at_s > self._seen.get(reading.engine, 0.0)]
+        for reading in new:
+            self._seen[reading.engine] = reading.at_s
+            self._mark_name = reading.target
+        return new
+
+    def mark(self, kind: CutKind, at_s: float) -> bool:
+        body = {"target": self._mark_name, "kind": kind, "at_s": at_s}
+        try:
+            answer = self._transport.send(
+                "POST", f"{self._exporter}/api/v1/marks", json_body=body, timeout_s=_TIMEOUT_S
+            )
+        except NoAnswer:
+            return False
+        return 200 <= answer.status < 300
+
+    def _of_target(self) -> list[Reading]:
+        url = f"{self._exporter}/api/v1/engines"
+        try:
+            answer = self._transport.send("GET", url, timeout_s=_TIMEOUT_S)
+        except NoAnswer as error:
+            self.trouble = f"the exporter does not answer ({error})"
+            return []
+        values = answer.json()
+        if answer.status != 200 or not isinstance(values, dict) or not isinstance(values.get("engines"), list):
+            self.trouble = f"{url} answers {answer.status} and no list of engines; is it a hitcurve exporter?"
+            return []
+        readings = [self._reading(entry) for entry in values["engines"] if entry.get("target") in self._names]
+        if not readings:
+            known = sorted({str(entry.get("target")) for entry in values["engines"]})
+            self.trouble = f"the exporter has no target {' or '.join(sorted(self._names))}, only {known}"
+            return []
+        self.trouble = next((f"the scrape failed: {r.failure}" for r in readings if not r.up), None)
+        return readings
+
+    def _reading(self, entry: Mapping[str, Any]) -> Reading:
+        return reading_from_json(entry)
+
+
+class ScrapeSource:
+    """Readings from the engine's own /metrics, for targets without an exporter."""
+
+    def __init__(self, target: Target) -> None:
+        self._url = f"{target.engine}/metrics"
+        self._monitor = TargetMonitor(target.name, windows_s=_WINDOWS_S, classifier_factory=CurveClassifier)
+        self._lock = threading.Lock()
+        self.trouble: str | None = None
+
+    def look(self) -> Sequence[Reading]:
+        page = fetch(self._url, _TIMEOUT_S, _LARGEST_PAGE)
+        with self._lock:
+            readings = self._monitor.observe(page)
+        self.trouble = next((f"{self._url} brings nothing: {r.failure}" for r in readings if not r.up), None)
+        return readings
+
+    def mark(self, kind: CutKind, at_s: float) -> bool:
+        with self._lock:
+            self._monitor.mark(kind, at_s)
+        return True

@@ -1,0 +1,188 @@
+"""One scenario on one target: baseline, fault, watching, undoing, recovery, verdict.
+
+Whatever happens in between, a fault that may have been injected is undone before this module lets go, and the
+journal tells it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from hitcurve_chaos.baseline import Baseline, await_steady
+from hitcurve_chaos.faults.fault import Fault, Injection, Undo
+from hitcurve_chaos.interrupts import held_back
+from hitcurve_chaos.journal import Event, Journal
+from hitcurve_chaos.progress import Progress
+from hitcurve_chaos.scenarios.scenario import Bench, Scenario, Spans
+from hitcurve_chaos.targets import describe
+
+__all__ = ["ScenarioRun"]
+
+_ANSWER_EVERY_S = 1.0
+
+
+@dataclass(slots=True)
+class ScenarioRun:
+    """What happened so far; ``hitcurve_chaos.conclusion`` makes a verdict of it. Times are Unix seconds."""
+
+    scenario: Scenario
+    make_bench: Callable[[float], Bench]
+    """The bench, given the begin of the baseline."""
+    bench: Bench
+    journal: Journal
+    progress: Progress
+    load_problem: Callable[[], str | None]
+    judges_requests: bool
+    baseline: Baseline | None = None
+    fault: Fault | None = None
+    injection: Injection | None = None
+    undo: Undo | None = None
+    fault_from_s: float | None = None
+    fault_to_s: float | None = None
+    watched_to_s: float | None = None
+    recovered_at_s: float | None = None
+    answered: bool | None = None
+    """Whether the engine completed a request after the fault; ``None`` until that was tried."""
+    finished_at_s: float | None = None
+    aborted: str | None = None
+    troubles: list[str] = field(default_factory=list)
+
+    @property
+    def spans(self) -> Spans | None:
+        """Times of the run, once the fault was watched."""
+        if self.baseline is None or self.fault_from_s is None or self.watched_to_s is None:
+            return None
+        return Spans(self.baseline.from_s, self.fault_from_s, self.watched_to_s)
+
+    def proceed(self) -> None:
+        """Go through all phases. Raises what the phases raise, after undoing."""
+        settings = self.bench.settings
+        self._note("scenario_started", target=self.bench.target.name, settings=dict(settings))
+        self._note("baseline_started")
+        self._say(f"waiting until the curve is steady for {settings['baseline']:g} s")
+        self.baseline = await_steady(
+            self.bench.watch, settings, self.load_problem, judges_requests=self.judges_requests
+        )
+        if not self.baseline.met:
+            self._note("hypothesis_not_met", reason=self.baseline.reason)
+            return
+        self._note("hypothesis_met", since_s=self.baseline.from_s)
+        self.bench = self.make_bench(self.baseline.from_s)
+        self._with_fault(self.scenario.fault(self.bench))
+        if self.injection is not None and self.injection.outcome == "applied":
+            self._recover()
+
+    def _with_fault(self, fault: Fault) -> None:
+        self.fault = fault
+        self._note("fault_injecting", record=fault.record(), target=describe(self.bench.target))
+        self.fault_from_s = self.bench.clock.now()
+        try:
+            self.injection = fault.inject()
+            self.fault_to_s = self.bench.clock.now()
+            self.fault_from_s = self.injection.at_s or self.fault_from_s
+            self._tell_injection(self.injection)
+            if self.injection.outcome == "applied":
+                self._hold(fault)
+        finally:
+            if self.injection is None or self.injection.touched:
+                self._undo(fault)
+
+    def _tell_injection(self, injection: Injection) -> None:
+        event: Event = "fault_injected" if injection.outcome == "applied" else "fault_refused"
+        self._note(
+            event,
+            outcome=injection.outcome,
+            touched=injection.touched,
+            sentence=injection.sentence,
+            **injection.detail,
+        )
+        self._say(injection.sentence)
+
+    def _hold(self, fault: Fault) -> None:
+        self.bench.watch.for_seconds(self.bench.settings["hold"], tick=fault.tick)
+        self.watched_to_s = self.bench.clock.now()
+
+    def _undo(self, fault: Fault) -> None:
+        """Undo, twice if need be; neither a full disk nor a second Ctrl-C keeps it from happening."""
+        with held_back():
+            self._note_if_possible("fault_undoing")
+            for _ in range(2):
+                try:
+                    self.undo = fault.undo()
+                except (Exception, KeyboardInterrupt) as error:
+                    self.undo = Undo(False, f"undoing failed: {error or type(error).__name__}")
+                if self.undo.restored:
+                    break
+            assert self.undo is not None
+            if not self.scenario.single_blow:
+                self.fault_to_s = self.bench.clock.now()
+            event: Event = "fault_undone" if self.undo.restored else "fault_undo_failed"
+            self._note_if_possible(event, sentence=self.undo.sentence, **self.undo.detail)
+            self._say(self.undo.sentence if self.undo.restored else f"SYSTEM NOT RESTORED: {self.undo.sentence}")
+
+    def _recover(self) -> None:
+        settings, watch = self.bench.settings, self.bench.watch
+        self._say(f"waiting until the curve is steady again, at most {settings['recover_within']:g} s")
+        undone_s = self.bench.clock.now()
+        asked_s = [0.0]
+
+        def recovered() -> bool:
+            if not self.answered and self.bench.clock.now() - asked_s[0] >= _ANSWER_EVERY_S:
+                asked_s[0] = self.bench.clock.now()
+                self.answered = self._engine_answers(undone_s)
+            self.recovered_at_s = self._steady_again()
+            return bool(self.answered) and self.recovered_at_s is not None
+
+        if watch.until(recovered, settings["recover_within"]):
+            self._note("recovered", at_s=self.recovered_at_s)
+        else:
+            last = watch.curve.last
+            state = last.state if last else None
+            if not self.answered:
+                self.recovered_at_s = None
+            self._note("not_recovered", state=state, answered=self.answered)
+
+    def _engine_answers(self, since_s: float) -> bool:
+        """A completion is the only proof: a hung engine may still answer health checks and list its models."""
+        if self.bench.watch.requests.completed_since(since_s):
+            return True
+        answer = self.bench.probe.ask(self.bench.probe.new_prompt(16))
+        if not answer.completed:
+            self._say(f"the engine does not answer: {answer.reason}")
+        return answer.completed
+
+    def _steady_again(self) -> float | None:
+        """When the curve was steady again at (nearly) its old level, at the first scrape that showed it.
+
+        After a single blow only scrapes after the curve left ``steady`` count: the ones right after the blow may
+        not show it yet.
+        """
+        assert self.baseline is not None
+        assert self.fault_from_s is not None
+        assert self.watched_to_s is not None
+        curve = self.bench.watch.curve
+        level = curve.rate(self.baseline.from_s, self.fault_from_s)
+        if level is None:
+            return None
+        points = curve.between(self.watched_to_s, float("inf"))
+        if self.scenario.single_blow:
+            after = curve.between(self.fault_from_s, float("inf"))
+            left = next((i for i, point in enumerate(after) if point.state != "steady"), None)
+            points = after[left:] if left is not None else points
+        wanted = level * self.bench.settings["recovered_share"]
+        for point in points:
+            if point.state == "steady" and point.rate is not None and point.rate >= wanted:
+                return point.at_s
+        return None
+
+    def _say(self, text: str) -> None:
+        self.progress.step(self.scenario.name, text)
+
+    def _note(self, event: Event, /, **detail: Any) -> None:
+        self.journal.write(self.scenario.name, event, **detail)
+
+    def _note_if_possible(self, event: Event, /, **detail: Any) -> None:
+        try:
+            self._note(event, **detail)
+        except OSError as error:
+            self.troubles.append(f"the journal could not be written: {error}")

@@ -1,0 +1,1 @@
+"""Scenarios: a fault, what is expected of the curve, and the settings of both."""

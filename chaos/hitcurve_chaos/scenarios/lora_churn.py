@@ -1,0 +1,97 @@
+"""LoRA adapters come and go under traffic: each starts cold, however warm its prompts are elsewhere."""
+
+from collections.abc import Mapping
+
+from hitcurve_chaos.faults.adapters import CHURN, AdapterChurnFault, AdapterEndpoints
+from hitcurve_chaos.faults.fault import Fault
+from hitcurve_chaos.hypothesis import AtLeast, AtMost, Expectation, OneOf
+from hitcurve_chaos.parameters import Parameter, Settings
+from hitcurve_chaos.request_tail import cached_share
+from hitcurve_chaos.scenarios.scenario import Bench, Scenario, Spans
+from hitcurve_chaos.targets import Adapter
+from hitcurve_chaos.verdict import Number
+
+__all__ = ["LORA_CHURN"]
+
+_NAMED = ("low", "degraded", "oscillating", "collapsed", "warming", "cold")
+_MARGIN_S = 30.0
+_SIMULATED_PATH = "simulated"
+_NO_CAP = 10_000
+
+
+def _fault(bench: Bench) -> Fault:
+    settings, target = bench.settings, bench.target
+    count = settings["adapters"]
+    known = list(target.adapters) or [Adapter(f"adapter-{i}", _SIMULATED_PATH) for i in range(count)]
+    traffic = dict(target.load)
+    if settings["rate"]:
+        traffic.pop("users", None)
+        traffic["rate"] = settings["rate"]
+    return AdapterChurnFault(
+        endpoints=AdapterEndpoints(target, bench.transport),
+        loads=bench.loads,
+        probe=bench.probe,
+        clock=bench.clock,
+        adapters=known[: count or _NO_CAP],
+        prefix=f"chaos-{int(bench.clock.now())}-{bench.randomness.randrange(16**4):04x}-",
+        period_s=settings["period"],
+        traffic=traffic,
+        lasts_s=settings["hold"] + _MARGIN_S,
+    )
+
+
+def _own_numbers(bench: Bench, fault: Fault, spans: Spans) -> Mapping[str, Number]:
+    assert isinstance(fault, AdapterChurnFault)
+    mine = [
+        record
+        for record in bench.watch.requests.records
+        if record.load.startswith(f"{CHURN}-") and record.at_s >= spans.fault_from_s
+    ]
+    return {
+        "generations": fault.generations,
+        "adapters_loaded": fault.loaded_total,
+        "first_cached_tokens": fault.first_cached_tokens,
+        "adapter_requests": len(mine),
+        "adapter_requests_answered": sum(record.ok for record in mine),
+        "adapter_hit_rate": cached_share(mine),
+    }
+
+
+def _remark(numbers: Mapping[str, Number]) -> str:
+    return f"{numbers.get('adapters_loaded')} adapters came and went in {numbers.get('generations')} generations"
+
+
+def _expectations(settings: Settings) -> list[Expectation]:
+    return [
+        Expectation("fall_beyond_noise", "fall below the lowest rate of the baseline", AtLeast(settings["fall"])),
+        Expectation("named_state", "state of the curve under churn", OneOf(_NAMED)),
+        Expectation(
+            "first_cached_tokens",
+            "tokens a new adapter found cached at its first request",
+            AtMost(0),
+            optional=True,
+        ),
+        Expectation("restarts", "restarts of the engine", AtMost(0)),
+    ]
+
+
+LORA_CHURN = Scenario(
+    name="lora-churn",
+    title="LoRA adapter churn",
+    expected=(
+        "While adapters are loaded, used, unloaded and loaded under new names the hit rate falls, since each "
+        "starts cold even for prompts that are cached elsewhere; it recovers when the churn ends."
+    ),
+    parameters=(
+        Parameter("adapters", "count", 3, "how many adapters are loaded at a time; 0: all of the target file"),
+        Parameter("period", "duration", 4.0, "how long a generation of adapters lives"),
+        Parameter("rate", "number", 0.0, "requests per second to the adapters; 0: like the background load"),
+    ),
+    named=_NAMED,
+    single_blow=False,
+    fault=_fault,
+    expectations=_expectations,
+    conditions=(Expectation("adapter_requests_answered", "requests that adapters answered", AtLeast(1)),),
+    own_numbers=_own_numbers,
+    remark=_remark,
+)

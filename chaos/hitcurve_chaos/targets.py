@@ -1,0 +1,229 @@
+"""The target file: which engines chaos may touch, how to watch them, which load they get.
+
+Chaos acts only on targets of this file, and on one that is not on this machine only with ``allow_chaos: true``.
+"""
+
+import ipaddress
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from hitcurve.errors import UsageError
+from hitcurve_chaos.yaml_lines import Place, load_yaml
+
+__all__ = [
+    "Adapter",
+    "AdminAccess",
+    "Target",
+    "choose_target",
+    "describe",
+    "described",
+    "load_targets",
+    "require_allowed",
+]
+
+_TARGET_KEYS = (
+    "name",
+    "engine",
+    "model",
+    "exporter",
+    "exporter_target",
+    "allow_chaos",
+    "admin",
+    "load",
+    "adapters",
+)
+_ADMIN_KEYS = ("url", "reset_path", "api_key_env")
+
+
+@dataclass(frozen=True, slots=True)
+class AdminAccess:
+    """Where the administrative endpoints are. ``url`` ``None``: on the engine's own address."""
+
+    url: str | None = None
+    reset_path: str = "/reset_prefix_cache"
+    api_key_env: str | None = None
+    """Name of the environment variable with the key; the key itself is never written anywhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Adapter:
+    """A LoRA adapter that churn may load: its name and its path as the engine sees it."""
+
+    name: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One engine under test."""
+
+    name: str
+    engine: str
+    """Root of the engine's API, without ``/v1`` and without a trailing slash."""
+    model: str
+    exporter: str | None = None
+    exporter_target: str | None = None
+    """How the exporter calls this engine; ``None``: by ``name`` or by ``engine``."""
+    allow_chaos: bool = False
+    admin: AdminAccess = field(default_factory=AdminAccess)
+    load: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of the background load, passed to the load generator as they stand."""
+    adapters: Sequence[Adapter] = ()
+
+    @property
+    def admin_url(self) -> str:
+        return self.admin.url or self.engine
+
+    def headers(self) -> dict[str, str]:
+        """Headers for requests of users; the key is in ``HITCURVE_API_KEY``, as for ``hitcurve load``."""
+        key = os.environ.get("HITCURVE_API_KEY")
+        return {"Authorization": f"Bearer {key}"} if key else {}
+
+    def admin_headers(self) -> dict[str, str]:
+        """Headers for administrative requests: with a key of their own where ``admin`` names one."""
+        variable = self.admin.api_key_env
+        if variable is None:
+            return self.headers()
+        key = os.environ.get(variable)
+        if not key:
+            raise UsageError(
+                f"the environment variable {variable} is not set; put the admin key of the target there."
+            )
+        return {"Authorization": f"Bearer {key}"}
+
+
+def load_targets(path: Path) -> list[Target]:
+    """The targets of a YAML file, in order; UsageError names file, line and cure."""
+    document = load_yaml(path).mapping(("targets",))
+    if "targets" not in document:
+        raise UsageError(f"{path}:1: there is no 'targets' list; see chaos/targets.example.yaml.")
+    targets: list[Target] = []
+    for place in document["targets"].sequence():
+        target = _target(place)
+        if any(target.name == other.name for other in targets):
+            place.wrong(f"is called {target.name!r} like another target", "give each target its own name")
+        targets.append(target)
+    if not targets:
+        document["targets"].wrong("is empty", "list at least one target")
+    return targets
+
+
+def choose_target(targets: Sequence[Target], name: str | None) -> Target:
+    """The target called ``name``, or the only one; UsageError otherwise."""
+    names = ", ".join(target.name for target in targets)
+    if name is None:
+        if len(targets) > 1:
+            raise UsageError(f"the target file lists several targets ({names}); choose one with --target NAME.")
+        return targets[0]
+    for target in targets:
+        if target.name == name:
+            return target
+    raise UsageError(f"there is no target '{name}' in the target file; its targets are {names}.")
+
+
+def require_allowed(target: Target) -> None:
+    """Raise UsageError unless the target may be hurt: it is on this machine, or marked ``allow_chaos: true``."""
+    if target.allow_chaos:
+        return
+    for url in (target.engine, target.admin_url):
+        if not _is_loopback(url):
+            raise UsageError(
+                f"target '{target.name}' is at {url}, which is not this machine; "
+                "add 'allow_chaos: true' to it in the target file if you mean to inject faults there."
+            )
+
+
+def describe(target: Target) -> dict[str, Any]:
+    """What the journal keeps of a target, enough to undo a fault there; names of keys, never keys."""
+    return {
+        "name": target.name,
+        "engine": target.engine,
+        "model": target.model,
+        "allow_chaos": target.allow_chaos,
+        "admin": asdict(target.admin),
+    }
+
+
+def described(values: Mapping[str, Any]) -> Target:
+    """The inverse of ``describe``; KeyError or TypeError where it is not one."""
+    return Target(**{**values, "admin": AdminAccess(**values["admin"])})
+
+
+def _target(place: Place) -> Target:
+    entries = place.mapping(_TARGET_KEYS)
+    for key in ("name", "engine", "model"):
+        if key not in entries:
+            place.wrong(f"has no '{key}'", f"add '{key}: …' to it")
+    texts = {
+        key: entries[key].text()
+        for key in ("name", "model", "exporter_target")
+        if key in entries and entries[key].value is not None
+    }
+    exporter = entries.get("exporter")
+    return Target(
+        engine=_url(entries["engine"]).removesuffix("/v1"),
+        exporter=None if exporter is None or exporter.value is None else _url(exporter),
+        allow_chaos=entries["allow_chaos"].flag() if "allow_chaos" in entries else False,
+        admin=_admin(entries["admin"]) if "admin" in entries else AdminAccess(),
+        load=_load(entries["load"]) if "load" in entries else {},
+        adapters=[_adapter(item) for item in entries["adapters"].sequence()] if "adapters" in entries else [],
+        name=texts["name"],
+        model=texts["model"],
+        exporter_target=texts.get("exporter_target"),
+    )
+
+
+def _admin(place: Place) -> AdminAccess:
+    entries = place.mapping(_ADMIN_KEYS)
+    reset_path = entries["reset_path"].text() if "reset_path" in entries else AdminAccess().reset_path
+    if not reset_path.startswith("/"):
+        entries["reset_path"].wrong("does not begin with '/'", "write a path such as /reset_prefix_cache")
+    return AdminAccess(
+        url=_url(entries["url"]) if "url" in entries else None,
+        reset_path=reset_path,
+        api_key_env=entries["api_key_env"].text() if "api_key_env" in entries else None,
+    )
+
+
+def _load(place: Place) -> dict[str, Any]:
+    entries = place.mapping(())
+    if ("profile" in entries) == ("trace" in entries):
+        place.wrong("must have a 'profile' or a 'trace', one of them", "name one, such as shared-system-prompt")
+    return dict(place.value)
+
+
+def _adapter(place: Place) -> Adapter:
+    entries = place.mapping(("name", "path"))
+    if "name" not in entries:
+        place.wrong("has no 'name'", "add 'name: …' to it")
+    if "path" not in entries:
+        place.wrong("has no 'path'", "add the adapter's path as the engine sees it")
+    return Adapter(entries["name"].text(), entries["path"].text())
+
+
+def _url(place: Place) -> str:
+    url = place.text().rstrip("/")
+    try:
+        parts = urlsplit(url)
+        parts.port  # noqa: B018  (reading it checks it)
+    except ValueError:
+        place.wrong(f"is not a URL: {url}", "write one such as http://127.0.0.1:8000")
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        place.wrong(f"is not a URL: {url}", "write one such as http://127.0.0.1:8000")
+    if parts.username or parts.password:
+        place.wrong("holds a password", "put the key into HITCURVE_API_KEY instead")
+    return url
+
+
+def _is_loopback(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,102 @@
+"""A YAML document with the line of every value, so that a complaint can name the place."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+import yaml
+
+from hitcurve.errors import UsageError
+
+__all__ = ["Place", "load_yaml"]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One value of the document and where it stands."""
+
+    path: Path
+    line: int
+    label: str
+    """How the file spells the way to it: ``targets[0].engine``."""
+    value: Any
+    parts: "dict[str, Place] | list[Place] | None" = None
+
+    def wrong(self, what: str, cure: str) -> NoReturn:
+        """Raise UsageError: what is wrong with this value, where, and what to do."""
+        raise UsageError(f"{self.path}:{self.line}: {self.label or 'the file'} {what}; {cure}.")
+
+    def mapping(self, known: tuple[str, ...]) -> "dict[str, Place]":
+        """The entries of a mapping; unknown keys are an error that lists the known ones."""
+        if not isinstance(self.parts, dict):
+            self.wrong("is not a mapping", f"give it keys of {', '.join(known)}")
+        for key, place in self.parts.items():
+            if known and key not in known:
+                place.wrong("is not a known key", f"the keys here are {', '.join(known)}")
+        return self.parts
+
+    def sequence(self) -> "list[Place]":
+        """The items of a list."""
+        if not isinstance(self.parts, list):
+            self.wrong("is not a list", "write one '- ' item a line below it")
+        return self.parts
+
+    def text(self) -> str:
+        """A string that is not empty."""
+        if not isinstance(self.value, str) or not self.value.strip():
+            self.wrong("is not a text", "write a text, in quotes where it looks like a number")
+        return self.value.strip()
+
+    def flag(self) -> bool:
+        """true or false."""
+        if not isinstance(self.value, bool):
+            self.wrong(f"is {self.value!r}", "write true or false")
+        return self.value
+
+
+def load_yaml(path: Path) -> Place:
+    """The document of ``path``; UsageError where it cannot be read or is not YAML."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} cannot be read ({error}); name a YAML file.") from error
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        if node is None:
+            raise UsageError(
+                f"{path}:1: the file is empty; see chaos/targets.example.yaml for what belongs there."
+            )
+        return _place(path, "", node, yaml.SafeLoader(""))
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = mark.line + 1 if mark else 1
+        raise UsageError(
+            f"{path}:{line}: not YAML ({error.problem}); check indentation, colons and quotes."
+        ) from error
+    except yaml.YAMLError as error:
+        raise UsageError(f"{path}: not YAML ({error}); save it as plain UTF-8 text.") from error
+
+
+def _place(path: Path, label: str, node: yaml.Node, loader: yaml.SafeLoader) -> Place:
+    line = node.start_mark.line + 1
+    if isinstance(node, yaml.MappingNode):
+        parts = dict(_entries(path, label, node, loader))
+        return Place(path, line, label, {key: place.value for key, place in parts.items()}, parts)
+    if isinstance(node, yaml.SequenceNode):
+        items = [_place(path, f"{label}[{i}]", item, loader) for i, item in enumerate(node.value)]
+        return Place(path, line, label, [item.value for item in items], items)
+    return Place(path, line, label, loader.construct_object(node))
+
+
+def _entries(
+    path: Path, label: str, node: yaml.MappingNode, loader: yaml.SafeLoader
+) -> Iterator[tuple[str, Place]]:
+    seen: set[str] = set()
+    for key_node, value_node in node.value:
+        key = str(loader.construct_object(key_node))
+        place = _place(path, f"{label}.{key}" if label else key, value_node, loader)
+        if key in seen:
+            place.wrong("stands there twice", "keep one of them")
+        seen.add(key)
+        yield key, place
