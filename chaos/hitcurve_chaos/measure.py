@@ -112,6 +112,11 @@ def _first(points: Sequence[CurvePoint], wanted: Callable[[CurvePoint], bool]) -
 def sentence(numbers: Mapping[str, Number], *, recovery_s: Number, more: str = "") -> str:
     """What the curve did, in one plain sentence; ``more`` is what one scenario adds."""
     base, lowest = _percent(numbers.get("baseline_rate")), _percent(numbers.get("lowest_rate"))
+    if numbers.get("scrapes_to_fall") == numbers.get("scrapes_to_name") == NEVER:
+        quiet = (
+            f"The hit rate did not fall beyond its noise (baseline {base}, lowest {lowest}) and no state named it"
+        )
+        return quiet + (f"; {more}" if more else "") + "."
     parts = [f"The hit rate fell from {base} to {lowest} at its lowest"]
     scrapes = numbers.get("scrapes_to_name")
     if isinstance(scrapes, int):

@@ -13,6 +13,7 @@ from hitcurve.errors import HitcurveError, UsageError
 from hitcurve_chaos.calls import HttpTransport, Transport
 from hitcurve_chaos.clock import Clock, SystemClock
 from hitcurve_chaos.conclusion import NOT_RESTORED, conclude
+from hitcurve_chaos.interrupts import held_back
 from hitcurve_chaos.journal import JournalFile
 from hitcurve_chaos.loads import Loads, RunningLoad
 from hitcurve_chaos.observe import CurveSource
@@ -21,7 +22,7 @@ from hitcurve_chaos.polled_source import open_source
 from hitcurve_chaos.probe import Probe
 from hitcurve_chaos.process_loads import ProcessLoads
 from hitcurve_chaos.progress import Progress, Silent
-from hitcurve_chaos.request_tail import BACKGROUND
+from hitcurve_chaos.request_tail import BACKGROUND, REQUESTS_FILE
 from hitcurve_chaos.scenario_run import ScenarioRun
 from hitcurve_chaos.scenarios.registry import find_scenarios
 from hitcurve_chaos.scenarios.scenario import Bench, Scenario
@@ -112,7 +113,8 @@ class _Run:
 
     def stop_background(self) -> None:
         if self._background is not None:
-            self._background.stop()
+            with held_back():
+                self._background.stop()
 
     def scenario(self, scenario: Scenario, settings: Settings) -> None:
         """Run one, whatever comes of it; its verdict is on disk when this returns or raises."""
@@ -158,7 +160,9 @@ class _Run:
             settings=settings,
             watch=self.watch,
             loads=self.loads,
-            probe=Probe(self.target, self.tools.transport, randomness),
+            probe=Probe(
+                self.target, self.tools.transport, randomness, self.tools.clock, self.folder / REQUESTS_FILE
+            ),
             transport=self.tools.transport,
             clock=self.tools.clock,
             randomness=randomness,

@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 
+from rich.markup import escape
 from rich.table import Table
 
 from hitcurve_chaos.parameters import COMMON_PARAMETERS, Parameter, Settings
 from hitcurve_chaos.scenarios.scenario import Scenario
 from hitcurve_chaos.targets import Target
-from hitcurve_chaos.verdict import Number, Verdict
+from hitcurve_chaos.verdict import Verdict
 
 __all__ = ["dry_run_table", "scenario_table", "verdict_table"]
 
@@ -39,18 +40,14 @@ def dry_run_table(target: Target, planned: Sequence[tuple[Scenario, Settings]]) 
 
 
 def verdict_table(verdicts: Sequence[Verdict]) -> Table:
-    """Verdicts with what was seen and the numbers that say most."""
-    table = Table("scenario", "verdict", "seen", "baseline", "lowest", "recovered", show_lines=True)
+    """Verdicts, what was seen, and what kept them from being ok."""
+    table = Table(show_lines=True)
+    for column in ("scenario", "verdict", "seen"):
+        table.add_column(column, overflow="fold", no_wrap=column != "seen")
     for verdict in verdicts:
         problems = "".join(f"\n- {problem}" for problem in verdict.problems)
-        table.add_row(
-            verdict.scenario,
-            f"[{_COLOURS[verdict.verdict]}]{verdict.verdict}[/]",
-            verdict.seen + problems,
-            _rate(verdict.numbers.get("baseline_rate")),
-            _rate(verdict.numbers.get("lowest_rate")),
-            _rate(verdict.numbers.get("recovered_rate")),
-        )
+        coloured = f"[{_COLOURS[verdict.verdict]}]{verdict.verdict}[/]"
+        table.add_row(verdict.scenario, coloured, escape(verdict.seen + problems))
     return table
 
 
@@ -62,7 +59,3 @@ def _default(parameter: Parameter) -> str:
     if parameter.kind == "duration":
         return f"{parameter.default:g}s"
     return str(parameter.default).lower()
-
-
-def _rate(value: Number) -> str:
-    return f"{100 * value:.1f} %" if isinstance(value, int | float) else "-"

@@ -76,11 +76,16 @@ class AdapterChurnFault:
     loaded_total: int = field(init=False, default=0)
     first_cached_tokens: int | None = field(init=False, default=None)
     """Most tokens that an adapter found cached at its first request, of a prompt the base model had cached."""
-    troubles: list[str] = field(init=False, default_factory=list)
+    _troubles: list[str] = field(init=False, default_factory=list)
     _held: list[str] = field(init=False, default_factory=list)
     _load: RunningLoad | None = field(init=False, default=None)
     _since_s: float = field(init=False, default=0.0)
     _prompt: str = field(init=False, default="")
+
+    @property
+    def trouble(self) -> str | None:
+        """The first thing that went wrong, ``None`` when nothing did."""
+        return self._troubles[0] if self._troubles else None
 
     def record(self) -> dict[str, Any]:
         return {"fault": "adapter_churn", "prefix": self.prefix, "adapters": [a.name for a in self.adapters]}
@@ -94,6 +99,9 @@ class AdapterChurnFault:
         return Injection("applied", f"{len(self._held)} adapters were loaded and are in use", self.record())
 
     def tick(self) -> None:
+        problem = self._load.problem() if self._load else None
+        if problem is not None and problem not in self._troubles:
+            self._troubles.append(problem)
         if self.clock.now() - self._since_s < self.period_s:
             return
         self._stop_load()
@@ -101,9 +109,11 @@ class AdapterChurnFault:
             trouble = _unload(self.endpoints, name)
             if trouble is None:
                 self._held.remove(name)
+            else:
+                self._troubles.append(trouble)
         refusal = self._next_generation()
         if refusal is not None:
-            self.troubles.append(refusal.sentence)
+            self._troubles.append(refusal.sentence)
 
     def undo(self) -> Undo:
         self._stop_load()

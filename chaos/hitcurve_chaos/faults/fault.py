@@ -42,6 +42,10 @@ class Fault(Protocol):
     this one died, and no secret. ``undo`` may be called more than once.
     """
 
+    @property
+    def trouble(self) -> str | None:
+        """What went wrong with it while it lasted, so that it was not the fault that was meant."""
+
     def record(self) -> dict[str, Any]:
         """JSON values, with the kind of the fault as ``fault``."""
 

@@ -70,6 +70,11 @@ class ResetFault:
     """Tells the watcher of the applied reset at a time; ``None``: nobody is told."""
     probe_words: int = _PROBE_WORDS
 
+    @property
+    def trouble(self) -> str | None:
+        """A single blow succeeds or not; nothing can go wrong later."""
+        return None
+
     def record(self) -> dict[str, Any]:
         return {"fault": "reset_prefix_cache", "url": self._url(False)}
 

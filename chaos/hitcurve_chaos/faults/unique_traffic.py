@@ -28,15 +28,13 @@ class PressureSize:
     rate: float
 
 
-def pressure_size(
-    capacity_tokens: int, refill_s: float, *, prompt_tokens: int = 0, most_per_s: float = 50.0
-) -> PressureSize:
+def pressure_size(capacity_tokens: int, refill_s: float, *, prompt_tokens: int = 0) -> PressureSize:
     """Traffic that fills a pool of ``capacity_tokens`` once every ``refill_s`` seconds.
 
     Prompts are an eighth of the pool, within 128 and 2048 tokens, unless a size is given.
     """
     tokens = prompt_tokens or min(max(capacity_tokens // 8, 128), 2048)
-    return PressureSize(tokens, min(capacity_tokens / refill_s / tokens, most_per_s))
+    return PressureSize(tokens, capacity_tokens / refill_s / tokens)
 
 
 @dataclass(slots=True)
@@ -51,14 +49,16 @@ class UniqueTrafficFault:
     """The load ends by itself after this time, should nobody be left to end it."""
     bites: Callable[[], bool]
     """Whether the pool feels it: something was evicted or preempted, or the background load lost hits."""
+    most_per_s: float = 50.0
     raise_after_s: float = 3.0
     rate: float = field(init=False)
+    trouble: str | None = field(init=False, default=None)
     raises: int = field(init=False, default=0)
     _load: RunningLoad | None = field(init=False, default=None)
     _started_s: float = field(init=False, default=0.0)
 
     def __post_init__(self) -> None:
-        self.rate = self.size.rate
+        self.rate = min(self.size.rate, self.most_per_s)
 
     def record(self) -> dict[str, Any]:
         return {"fault": "unique_traffic", "prompt_tokens": self.size.prompt_tokens, "rate": self.rate}
@@ -69,12 +69,14 @@ class UniqueTrafficFault:
         return Injection("applied", sentence, self.record())
 
     def tick(self) -> None:
-        if self.raises >= _MOST_RAISES or self.clock.now() - self._started_s < self.raise_after_s or self.bites():
+        self.trouble = self.trouble or (self._load.problem() if self._load else None)
+        if self.trouble or self.raises >= _MOST_RAISES or self.rate >= self.most_per_s:
             return
-        self._stop()
-        self.raises += 1
-        self.rate *= 2
-        self._start()
+        if self.clock.now() - self._started_s >= self.raise_after_s and not self.bites():
+            self._stop()
+            self.raises += 1
+            self.rate = min(self.rate * 2, self.most_per_s)
+            self._start()
 
     def undo(self) -> Undo:
         self._stop()
@@ -84,8 +86,8 @@ class UniqueTrafficFault:
         settings = {
             "profile": "unique",
             "rate": self.rate,
-            "prefix_tokens": self.size.prompt_tokens,
-            "suffix_tokens": 0,
+            "prefix_tokens": self.size.prompt_tokens - 1,
+            "suffix_tokens": 1,
             "seed": self.seed + 1 + self.raises,
             "duration": self.lasts_s,
         }
