@@ -82,6 +82,8 @@ def _reason(error: Exception, timeout_s: float) -> str:
         return "connection refused"
     if isinstance(cause, http.client.IncompleteRead):
         return "the answer ended before its announced length"
+    if isinstance(cause, http.client.BadStatusLine) and not isinstance(cause, ConnectionError):
+        return "the answer is not HTTP"
     if isinstance(cause, OSError) and cause.strerror:
         return cause.strerror.lower()
     return str(cause) or type(cause).__name__

@@ -62,9 +62,9 @@ class EngineMonitor:
         cuts = _cuts(progress, sample, marked, first=first)
         self.sample = sample
         self._count(progress, sample, cuts)
-        self._rates.add(progress, sample)
         if self._resets_empty_request_window and any(cut.kind == "reset" for cut in cuts):
             self._rates.empty_request_window()
+        self._rates.add(progress, sample)
         state = self._classifier.observe(progress.interval, sample, sample.at_s, cuts)
         lookups, adapters = sample.lookups, sample.adapters
         tokens_known = lookups is not None and lookups.tokens_per_unit is not None

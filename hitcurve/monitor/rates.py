@@ -50,7 +50,7 @@ class HitRates:
             window.advance(sample.monotonic_s)
 
     def empty_request_window(self) -> None:
-        """Forget all requests, as the engine does at its reset."""
+        """Forget all requests, as the engine does at its reset, before those of the same update."""
         self._requests.clear()
         self._pending_queries = self._pending_hits = 0.0
 

@@ -25,7 +25,8 @@ def engine_labels(series: Series, split_by: frozenset[str]) -> EngineLabels:
 def engine_ids(engines: Sequence[EngineLabels]) -> tuple[str, ...]:
     """One short name per engine, unique on the page: the values of the fewest labels that tell them apart.
 
-    An engine alone on its page is called by its ``engine`` or ``dp_rank`` label, else ``0``.
+    An engine alone on its page is called by its ``engine`` or ``dp_rank`` label, else ``0``. A label that an
+    engine lacks shows as ``-``.
     """
     if len(engines) == 1:
         return (engines[0].get("engine") or engines[0].get("dp_rank") or "0",)
@@ -33,7 +34,7 @@ def engine_ids(engines: Sequence[EngineLabels]) -> tuple[str, ...]:
     ids: list[str] = [""] * len(engines)
     for label in _varying_labels(engines):
         chosen.append(label)
-        ids = ["/".join(engine.get(name, "") for name in chosen) for engine in engines]
+        ids = ["/".join(engine.get(name) or "-" for name in chosen) for engine in engines]
         if len(set(ids)) == len(ids):
             break
     return tuple(ids)
