@@ -67,7 +67,7 @@ class Interval:
     queries: float | None
     hits: float | None
     hit_rate: float | None
-    """hits / queries; ``None`` where nothing was looked up."""
+    """hits / queries, at most 1; ``None`` where nothing was looked up or the counters cannot be compared."""
     source_unit: SourceUnit = "tokens"
     requests: float | None = None
     restarts: int = 0

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 __all__ = ["ACCEPT", "Scrape", "fetch"]
 
 ACCEPT = "text/plain; version=0.0.4"
+_CHUNK_BYTES = 65536
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,18 +38,18 @@ def fetch(
     wall: Callable[[], float] = time.time,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> Scrape:
-    """Get ``url`` and never raise for what the other side does.
+    """Get ``url`` directly (no proxy) and never raise for what the other side does.
 
-    Refused connections, timeouts (of each network step), cut answers and bodies above ``max_bytes`` become
-    ``Scrape.error``; an HTTP error status is an answer and keeps its status and body. A URL that is not http or
-    https raises ValueError.
+    ``timeout_s`` bounds every wait and the whole answer. Refused connections, timeouts, cut answers and bodies
+    above ``max_bytes`` become ``Scrape.error``; an HTTP error status is an answer and keeps its status and body.
+    A URL that is not http or https raises ValueError.
     """
     if not url.startswith(("http://", "https://")):
         raise ValueError(f"not an http or https URL: {url}")
     at_s, monotonic_s = wall(), monotonic()
-    request = urllib.request.Request(url, headers={"Accept": ACCEPT, "User-Agent": "hitcurve"})
+    reading = _Reading(monotonic_s + timeout_s, max_bytes, monotonic)
     try:
-        status, body, content_type = _answer(request, timeout_s, max_bytes)
+        status, body, content_type = _answer(url, timeout_s, reading)
     except _TooLarge:
         return Scrape(at_s, monotonic_s, url, error=f"the page is larger than {max_bytes} bytes")
     except (OSError, http.client.HTTPException) as error:
@@ -60,18 +61,37 @@ class _TooLarge(Exception):
     pass
 
 
-def _answer(request: urllib.request.Request, timeout_s: float, max_bytes: int) -> tuple[int, bytes, str | None]:
-    try:
-        with urllib.request.urlopen(request, timeout=timeout_s) as response:
-            body: bytes = response.read(max_bytes + 1)
-            if len(body) > max_bytes:
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """Reads a body within a size and until a moment of the clock."""
+
+    until_s: float
+    max_bytes: int
+    clock: Callable[[], float]
+
+    def body(self, response: http.client.HTTPResponse) -> bytes:
+        parts, size = [], 0
+        while part := response.read1(_CHUNK_BYTES):
+            parts.append(part)
+            size += len(part)
+            if size > self.max_bytes:
                 raise _TooLarge
-            if response.length:
-                raise http.client.IncompleteRead(body, response.length)
-            return response.status, body, response.headers.get("Content-Type")
+            if self.clock() > self.until_s:
+                raise TimeoutError
+        if response.length:
+            raise http.client.IncompleteRead(b"", response.length)
+        return b"".join(parts)
+
+
+def _answer(url: str, timeout_s: float, reading: _Reading) -> tuple[int, bytes, str | None]:
+    request = urllib.request.Request(url, headers={"Accept": ACCEPT, "User-Agent": "hitcurve"})
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(request, timeout=timeout_s) as response:
+            return response.status, reading.body(response), response.headers.get("Content-Type")
     except urllib.error.HTTPError as error:
         with error:
-            return error.code, error.read(max_bytes), error.headers.get("Content-Type")
+            return error.code, error.read(reading.max_bytes), error.headers.get("Content-Type")
 
 
 def _reason(error: Exception, timeout_s: float) -> str:

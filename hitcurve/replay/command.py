@@ -45,6 +45,6 @@ def replay_command(
     entries = load_manifest(recording)
     result = replay(lambda: scrapes(entries), windows_s)
     if as_json:
-        print(json.dumps(as_document(result), indent=1, allow_nan=False, ensure_ascii=False))
+        print(json.dumps(as_document(result), indent=1, allow_nan=False))
     else:
         print_replay(result, Console())

@@ -1,7 +1,6 @@
 """The manifest of recorded pages: a list of scrapes in time order, each with the file that holds its body."""
 
 import json
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from hitcurve.scrape import Scrape
 
 __all__ = ["Entry", "load_manifest", "scrapes"]
 
+_LARGEST: Final = 1e15
 _NAME: Final = "scrapes.json"
 _EXAMPLE: Final = '{"at_s": 0, "target": "http://engine:8000/metrics", "status": 200, "file": "t0.prom"}'
 
@@ -43,7 +43,7 @@ def load_manifest(path: Path) -> tuple[Entry, ...]:
         raise UsageError(
             f"manifest {manifest} cannot be read ({error.strerror}); name a readable file."
         ) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(
             f"manifest {manifest} is not JSON ({error}); it must be a list like [{_EXAMPLE}]."
         ) from error
@@ -84,7 +84,7 @@ def _entry(values: Any, number: int, manifest: Path) -> Entry:
     if missing:
         raise UsageError(f"{where} lacks {_quoted(missing)}; write it like {_EXAMPLE}.")
     at_s, status = values["at_s"], values["status"]
-    if not _is_number(at_s) or not math.isfinite(at_s):
+    if not _is_number(at_s):
         raise UsageError(f"{where}: 'at_s' is {json.dumps(at_s)}; give seconds as a number.")
     if status is not None and (not _is_number(status) or status != int(status)):
         raise UsageError(
@@ -110,7 +110,7 @@ def _entry(values: Any, number: int, manifest: Path) -> Entry:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _LARGEST
 
 
 def _quoted(names: list[str]) -> str:

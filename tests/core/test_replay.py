@@ -73,6 +73,13 @@ EXAMPLE = '{"at_s": 0, "target": "http://engine:8000/metrics", "status": 200, "f
         ('[{"target": "a"}]', f"entry 1 lacks 'at_s' and 'status'; write it like {EXAMPLE}."),
         ('[{"at_s": "0", "target": "a", "status": 200}]', "entry 1: 'at_s' is \"0\"; give seconds as a number."),
         ('[{"at_s": NaN, "target": "a", "status": 200}]', "entry 1: 'at_s' is NaN; give seconds as a number."),
+        ('[{"at_s": 1e999, "target": "a", "status": 200}]', "entry 1: 'at_s' is Infinity; give seconds"),
+        pytest.param(
+            f'[{{"at_s": {"9" * 400}, "target": "a", "status": 200}}]',
+            "give seconds as a number.",
+            id="a number of 400 digits",
+        ),
+        pytest.param("[" * 100_000, "is not JSON", id="nested too deeply"),
         ('[{"at_s": true, "target": "a", "status": 200}]', "entry 1: 'at_s' is true; give seconds as a number."),
         (
             '[{"at_s": 0, "target": "a", "status": "ok"}]',

@@ -1,5 +1,6 @@
 """Fetching a page over real connections, whatever the other side does."""
 
+import contextlib
 import http.server
 import socket
 import threading
@@ -81,6 +82,30 @@ def test_no_answer_in_time(serve: Callable[[Answer], str]) -> None:
     url = serve(lambda _: released.wait(30) and None)
     assert fetched(url, timeout_s=0.05) == Scrape(5.0, 6.0, url, error="no answer within 0.05 s")
     released.set()
+
+
+def test_an_answer_that_drips_longer_than_allowed(serve: Callable[[Answer], str]) -> None:
+    left = threading.Event()
+
+    def drip(handler: http.server.BaseHTTPRequestHandler) -> None:
+        respond(handler, 200, b"", 10_000)
+        with contextlib.suppress(OSError):
+            while not left.wait(0.01):
+                handler.wfile.write(b"#")
+                handler.wfile.flush()
+
+    url = serve(drip)
+    found = fetch(url, 0.1, 10_000)
+    left.set()
+    assert (found.status, found.body, found.error) == (None, None, "no answer within 0.1 s")
+
+
+def test_a_proxy_of_the_environment_is_not_asked(
+    serve: Callable[[Answer], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    monkeypatch.delenv("no_proxy", raising=False)
+    assert fetched(serve(lambda handler: respond(handler, 200, b"up 1\n", 5))).status == 200
 
 
 def test_nobody_listens() -> None:
