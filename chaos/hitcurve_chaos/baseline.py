@@ -9,6 +9,8 @@ from hitcurve_chaos.watch import Watch
 
 __all__ = ["Baseline", "await_steady"]
 
+_UNANSWERED = "no background request was answered"
+
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
@@ -42,7 +44,7 @@ def await_steady(
         failed = [record for record in recent if not record.ok]
         if failed:
             return f"{len(failed)} background requests failed ({failed[-1].reason})"
-        return None if recent else "no background request was answered"
+        return None if recent else _UNANSWERED
 
     def steady() -> bool:
         fresh = [p for p in watch.curve.points if p.at_s >= started_s]
@@ -60,13 +62,13 @@ def _not_met(watch: Watch, started_s: float, trouble: str | None, settings: Sett
     if not fresh:
         why = watch.source.trouble or "no reading came"
         return Baseline(False, started_s, f"the curve could not be read {within}: {why}", "no_data")
+    state = fresh[-1].state
+    idle = state in (None, "no_traffic") or not any(point.queries for point in fresh)
+    if idle and trouble in (None, _UNANSWERED):
+        why = f"nothing was looked up in the cache {within}: there is no traffic"
+        return Baseline(False, started_s, why, "no_data")
     if trouble is not None:
         return Baseline(False, started_s, f"the traffic was not sound {within}: {trouble}", "invalid")
-    state = fresh[-1].state
-    if state in (None, "no_traffic") or not any(point.queries for point in fresh):
-        return Baseline(
-            False, started_s, f"nothing was looked up in the cache {within}: there is no traffic", "no_data"
-        )
     held_s = watch.curve.steady_for_s()
     return Baseline(
         False,

@@ -1,0 +1,162 @@
+"""``hitcurve chaos`` as people and programs call it."""
+
+import json
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from hitcurve import cli
+from hitcurve_chaos import command
+from hitcurve_chaos.runner import run_scenarios
+
+TARGETS = """\
+targets:
+  - name: t
+    engine: http://127.0.0.1:1
+    model: m
+    exporter: http://127.0.0.1:1
+    load: {profile: p, rate: 5}
+"""
+
+
+@pytest.fixture
+def targets(tmp_path: Path) -> str:
+    path = tmp_path / "targets.yaml"
+    path.write_text(TARGETS)
+    return str(path)
+
+
+@pytest.fixture
+def acted(scripted: ModuleType, world: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The world, in which ``hitcurve chaos run`` acts."""
+    tools = scripted.tools_of(world)
+    monkeypatch.setattr(command, "run_scenarios", lambda *given: run_scenarios(*given, tools=tools))
+    monkeypatch.setattr(command, "HttpTransport", lambda: world)
+    return world
+
+
+def chaos(*words: str) -> int:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["chaos", *words])
+    code = ended.value.code
+    assert isinstance(code, int)
+    return code
+
+
+def quick(world: Any, targets: str, *words: str) -> list[str]:
+    times = ["--baseline", "5s", "--hold", "6s", "--recover-within", "20s", "--seed", "7"]
+    return ["run", "--targets", targets, "--out", str(world.folder), *times, *words]
+
+
+def test_list_tells_scenarios_expectations_and_parameters(capsys: pytest.CaptureFixture[str]) -> None:
+    assert chaos("list", "--json") == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert [scenario["name"] for scenario in listed] == ["reset-prefix-cache", "pool-pressure", "lora-churn"]
+    names = [parameter["name"] for parameter in listed[0]["parameters"]]
+    assert {"baseline", "hold", "recover_within", "mark", "reset_running_requests"} <= set(names)
+    assert chaos("list") == 0
+    assert "pool-pressure" in capsys.readouterr().out
+
+
+def test_run_prints_verdicts_writes_junit_and_exits_0(
+    acted: Any, targets: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    junit = tmp_path / "junit.xml"
+    assert chaos(*quick(acted, targets, "reset-prefix-cache", "pool-pressure"), "--junit", str(junit)) == 0
+    shown = capsys.readouterr()
+    assert "reset-prefix-cache: ok" in shown.err
+    assert "run folder:" in shown.out
+    suite = ElementTree.parse(junit).getroot()
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("2", "0", "0")
+    assert [case.get("name") for case in suite] == ["reset-prefix-cache", "pool-pressure"]
+    run = json.loads((acted.folder / "run.json").read_text())
+    assert (run["seed"], run["scenarios"]) == (7, ["reset-prefix-cache", "pool-pressure"])
+    assert run["started_at_s"] <= run["finished_at_s"]
+    assert run["load"] == [{"name": "background", "profile": "p", "arguments": {"rate": 5}}]
+    assert not list(acted.folder.glob("*.part"))
+
+
+def test_a_bad_scenario_exits_1_and_is_a_junit_failure(
+    acted: Any, targets: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    acted.recovers = False
+    junit = tmp_path / "junit.xml"
+    assert chaos(*quick(acted, targets, "reset-prefix-cache"), "--junit", str(junit)) == 1
+    assert "1 of 1 scenarios failed: reset-prefix-cache is bad" in capsys.readouterr().err
+    (case,) = ElementTree.parse(junit).getroot()
+    failure = case.find("failure")
+    assert failure is not None
+    assert failure.get("type") == "bad"
+    assert "never, expected at most 20" in str(failure.text)
+
+
+def test_without_traffic_no_data_is_not_ok(acted: Any, targets: str, capsys: pytest.CaptureFixture[str]) -> None:
+    acted.traffic = False
+    assert chaos(*quick(acted, targets, "reset-prefix-cache"), "--json") == 1
+    (verdict,) = json.loads(capsys.readouterr().out)
+    assert verdict["verdict"] == "no_data"
+
+
+def test_ctrl_c_undoes_keeps_the_verdict_and_exits_130(acted: Any, targets: str) -> None:
+    def interrupt(step: str) -> None:
+        if step == "sleep" and acted.adapters:
+            raise KeyboardInterrupt
+
+    acted.interrupt = interrupt
+    assert chaos(*quick(acted, targets, "lora-churn")) == 130
+    assert (acted.adapters, acted.running) == (set(), {})
+    (verdict,) = json.loads((acted.folder / "verdicts.json").read_text())
+    assert (verdict["verdict"], verdict["problems"], verdict["restored"]) == ("invalid", ["interrupted"], True)
+    assert json.loads((acted.folder / "run.json").read_text())["finished_at_s"] is not None
+
+
+def test_a_dry_run_touches_nothing(acted: Any, targets: str, capsys: pytest.CaptureFixture[str]) -> None:
+    before = set(acted.folder.iterdir())
+    assert chaos(*quick(acted, targets, "lora-churn"), "--dry-run") == 0
+    assert "nothing was touched" in capsys.readouterr().out
+    assert acted.calls == []
+    assert set(acted.folder.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["reset-prefx-cache"], "there is no scenario 'reset-prefx-cache'; did you mean 'reset-prefix-cache'?"),
+        (["lora-churn", "--set", "perod=1s"], "there is no scenario parameter 'perod'"),
+        (["lora-churn", "--set", "period"], "--set period is not NAME=VALUE"),
+        (["lora-churn", "--hold", "long"], "the scenario parameter 'hold' cannot be 'long'"),
+        (["lora-churn", "--target", "other"], "there is no target 'other' in the target file"),
+    ],
+)
+def test_wrong_usage_is_one_sentence_and_exit_2(
+    words: list[str], says: str, acted: Any, targets: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = set(acted.folder.iterdir())
+    assert chaos(*quick(acted, targets, *words)) == 2
+    error = capsys.readouterr().err
+    assert says in error
+    assert error.count("\n") == 1
+    assert acted.calls == []
+    assert set(acted.folder.iterdir()) == before
+
+
+def test_an_engine_elsewhere_is_refused(
+    acted: Any, targets: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path(targets).write_text(TARGETS.replace("engine: http://127.0.0.1:1", "engine: http://10.1.2.3:8000"))
+    assert chaos(*quick(acted, targets, "lora-churn")) == 2
+    assert "which is not this machine; add 'allow_chaos: true'" in capsys.readouterr().err
+    assert acted.calls == []
+
+
+def test_a_folder_that_holds_a_run_is_not_written_over(
+    acted: Any, targets: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert chaos(*quick(acted, targets, "reset-prefix-cache")) == 0
+    written = (acted.folder / "verdicts.json").read_bytes()
+    assert chaos(*quick(acted, targets, "reset-prefix-cache")) == 2
+    assert "already holds a run; name a new folder with --out" in capsys.readouterr().err
+    assert (acted.folder / "verdicts.json").read_bytes() == written
