@@ -1,6 +1,8 @@
 """A replay for people: a table of engines per target, then what happened to it."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Final
 
 from rich.console import Console
 from rich.markup import escape
@@ -16,7 +18,8 @@ from hitcurve.replay.sparkline import sparkline
 __all__ = ["print_replay"]
 
 
-_NUMBERS = ("hit rate", "tokens looked up", "restarts")
+_UNIX_TIME_S: Final = 1e9
+_NUMBERS: Final = ("hit rate", "tokens looked up", "restarts")
 
 
 def print_replay(replay: Replay, console: Console) -> None:
@@ -72,14 +75,21 @@ def _events(target: ReplayedTarget) -> Iterator[str]:
     history = target.history
     for cut in history.cuts:
         if cut.kind != "start":
-            yield f"{cut.at_s:g} s  {cut.kind}"
+            yield f"{_moment(cut.at_s)}  {cut.kind}"
     for failed in history.failed:
-        yield f"{failed.at_s:g} s  scrape failed: {escape(failed.reason)}"
+        yield f"{_moment(failed.at_s)}  scrape failed: {escape(failed.reason)}"
     for flag in dict.fromkeys(flag for interval in history.intervals for flag in interval.flags):
         at_s = next(interval.to_s for interval in history.intervals if flag in interval.flags)
-        yield f"{at_s:g} s  {flag}: {ALL_FLAGS[flag]}"
+        yield f"{_moment(at_s)}  {flag}: {ALL_FLAGS[flag]}"
     for engine, episodes in target.episodes.items():
         for episode in episodes:
-            until = "still going on" if episode.to_s is None else f"until {episode.to_s:g} s"
+            until = "still going on" if episode.to_s is None else f"until {_moment(episode.to_s)}"
             lost = "" if episode.lost_tokens is None else f", {episode.lost_tokens:,.0f} tokens recomputed"
-            yield f"{episode.from_s:g} s  engine {escape(engine)}: {episode.cause}, {until}{lost}"
+            yield f"{_moment(episode.from_s)}  engine {escape(engine)}: {episode.cause}, {until}{lost}"
+
+
+def _moment(at_s: float) -> str:
+    """A Unix time as date and time; a time counted from any other start in seconds."""
+    if not _UNIX_TIME_S < at_s < 100 * _UNIX_TIME_S:
+        return f"{at_s:g} s"
+    return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -232,6 +232,11 @@ def test_the_table(record: Callable[..., Path], run: Run) -> None:
     ]
 
 
+def test_the_table_prints_unix_times_as_dates(record: Callable[..., Path], run: Run) -> None:
+    folder = record([(entry(1.76e9), page(100, 50)), (entry(1.76e9 + 15), page(40, 10))])
+    assert "2025-10-09 08:53:35 UTC  restart" in run(folder)[1]
+
+
 def interval(queries: float | None, hits: float | None) -> Interval:
     return Interval(0, 1, queries, hits, None)
 
