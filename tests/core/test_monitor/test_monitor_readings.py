@@ -112,6 +112,19 @@ def test_a_restart_is_a_cut_and_windows_span_it_by_corrected_sums(page: Page, re
     assert found[2].request_window.requests == 30
 
 
+def test_a_restart_empties_the_request_window_as_the_new_process_starts_with_an_empty_one(
+    page: Page, readings: Read
+) -> None:
+    found = readings(
+        page(queries=0, hits=0, requests=0),
+        page(queries=9000, hits=8100, requests=90),
+        page(queries=1000, hits=200, requests=10),
+    )
+    assert found[1].request_window == RequestWindowRate(1000, 90, 0.9, pytest.approx(1000 / 6))
+    assert found[2].request_window is not None
+    assert (found[2].request_window.requests, found[2].request_window.hit_rate) == (10, 0.2)
+
+
 def test_a_counted_reset_is_a_cut_and_leaves_the_request_window_unless_asked(page: Page, readings: Read) -> None:
     pages = (
         page(queries=0, hits=0, requests=0, resets=5),
