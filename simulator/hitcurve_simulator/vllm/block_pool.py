@@ -33,9 +33,10 @@ class BlockPool:
         self,
         num_blocks: int | None,
         free_rule: FreeRule = "unhashed_first",
-        on_evicted: Callable[[Hashable, bool], None] | None = None,
+        on_evicted: Callable[[int, Hashable, bool], None] | None = None,
     ) -> None:
-        """``num_blocks`` None is a pool without a limit. ``on_evicted`` gets a key and whether no copy is left."""
+        """``num_blocks`` None is a pool without a limit. ``on_evicted`` gets block, key, and
+        whether no copy of it is left."""
         if num_blocks is not None and num_blocks < 2:
             raise ValueError(f"a pool of {num_blocks} blocks has no usable block: block 0 is reserved")
         self.num_blocks = num_blocks
@@ -169,7 +170,7 @@ class BlockPool:
             else:
                 del first[key]
             if listener is not None:
-                listener(key, not copied)
+                listener(block, key, not copied)
         self.evictions += len(blocks)
 
     def _drop_copy(self, key: Hashable, block: int) -> None:

@@ -184,6 +184,6 @@ class CacheManager:
         if self.observer is not None:
             self.observer.stored(state, first, end)
 
-    def _report_eviction(self, key: Hashable, gone: bool) -> None:
+    def _report_eviction(self, block: int, key: Hashable, gone: bool) -> None:
         if self.observer is not None:
             self.observer.evicted(key, gone, self._allocating)

@@ -1,0 +1,277 @@
+"""The rules equal vLLM's own KV cache manager: hits, blocks of each request, evicted blocks, free queue."""
+
+import json
+import random
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hitcurve_simulator.simulate.fifo_replay import FifoReplay
+from hitcurve_simulator.vllm import CacheManager, Request, RequestState, VllmRules
+from hitcurve_simulator.workloads import CONCURRENCY, WORKLOADS, workload_rows
+
+pytestmark = pytest.mark.real_vllm
+
+SEQUENCES = 200
+OPERATIONS = 80
+BLOCK_SIZE = 4
+ALPHABET = (1, 2, 3)
+
+Answer = list[Any]
+
+
+class OurManager:
+    """Our rules behind the operations of ``vllm_cache_manager.py``."""
+
+    def __init__(self, num_blocks: int, block_size: int) -> None:
+        self.manager = CacheManager(num_blocks, block_size, VllmRules())
+        self.states: dict[str, RequestState] = {}
+        self.pool = self.manager.pool
+        self.evicted: list[int] = []
+        self.pool.on_evicted = lambda block, key, gone: self.evicted.append(block)
+
+    def play(self, operation: Sequence[Any]) -> Answer:
+        name, *arguments = operation
+        self.evicted = []
+        result = getattr(self, name)(*arguments)
+        held = self.states[arguments[0]].blocks if arguments and name != "free" else []
+        return [result, list(held), self.evicted]
+
+    def admit(
+        self,
+        request_id: str,
+        prompt: list[int],
+        chunk: int,
+        lookahead: int,
+        adapter: str | None,
+        salt: str | None,
+        skip: bool,
+    ) -> int | None:
+        request = Request(
+            request_id,
+            prompt_token_ids=prompt,
+            adapter=adapter,
+            adapter_path=f"/{adapter}",
+            cache_salt=salt,
+            skip_reading_prefix_cache=skip,
+        )
+        self.states[request_id] = self.manager.track(request)
+        return self._admit(request_id, chunk, lookahead)
+
+    def again(self, request_id: str, chunk: int) -> int | None:
+        return self._admit(request_id, chunk, 0)
+
+    def compute(self, request_id: str, tokens: int) -> bool:
+        state = self.states[request_id]
+        if not self.manager.allocate(state, tokens):
+            return False
+        state.computed_tokens += tokens
+        return True
+
+    def append(self, request_id: str, tokens: list[int]) -> None:
+        self.manager.append_output(self.states[request_id], tokens)
+
+    def preempt(self, request_id: str) -> None:
+        self.manager.preempt(self.states[request_id])
+
+    def free(self, request_id: str) -> None:
+        self.manager.finish(self.states.pop(request_id))
+
+    def reset(self) -> bool:
+        return self.manager.reset_prefix_cache()
+
+    def _admit(self, request_id: str, chunk: int, lookahead: int) -> int | None:
+        state = self.states[request_id]
+        found = self.manager.lookup(state)
+        hits = len(found) * self.manager.block_size
+        tokens = min(chunk, state.num_tokens - hits)
+        if not self.manager.admit(state, tokens, found, lookahead):
+            return None
+        state.computed_tokens = hits + tokens
+        return hits
+
+
+class OperationWriter:
+    """Makes up operations as it plays them on our rules; knows which make sense by our answers."""
+
+    def __init__(self, seed: int) -> None:
+        self.dice = random.Random(seed)
+        self.num_blocks = self.dice.randint(6, 40)
+        self.ours = OurManager(self.num_blocks, BLOCK_SIZE)
+        self.operations: list[list[Any]] = []
+        self.answers: list[Answer] = []
+        self.running: list[str] = []
+        self.preempted: list[str] = []
+        self.prompts: list[list[int]] = []
+
+    def write(self) -> None:
+        for number in range(OPERATIONS):
+            kind = self.dice.choices(("admit", "grow", "free", "preempt", "reset"), (30, 40, 20, 6, 4))[0]
+            if kind == "admit":
+                self._admit(f"r{number}")
+            elif kind == "grow" and self.running:
+                self._grow(self.dice.choice(self.running))
+            elif kind == "free" and self.running:
+                self._leave("free", self.running)
+            elif kind == "preempt" and self.running:
+                self.preempted.append(self._leave("preempt", self.running))
+            elif kind == "reset":
+                while self.dice.random() < 0.5 and self.running:
+                    self._leave("free", self.running)
+                self._play(["reset"])
+        self.answers.append(["end", list(self.ours.pool.free_queue), []])
+
+    def _admit(self, request_id: str) -> None:
+        if self.preempted and self.dice.random() < 0.5:
+            request_id = self.preempted.pop(0)
+            operation = ["again", request_id, self._chunk()]
+        else:
+            operation = [
+                "admit",
+                request_id,
+                self._prompt(),
+                self._chunk(),
+                self.dice.choice((0, 0, 0, 3, 9)),
+                self.dice.choice((None, None, "a", "b")),
+                self.dice.choice((None, None, None, "salt")),
+                self.dice.random() < 0.1,
+            ]
+        if self._play(operation)[0] is not None:
+            self.running.append(request_id)
+        elif operation[0] == "again":
+            self.preempted.append(request_id)
+
+    def _grow(self, request_id: str) -> None:
+        state = self.ours.states[request_id]
+        if state.computed_tokens < state.num_tokens:
+            tokens = min(self._chunk(), state.num_tokens - state.computed_tokens)
+            if not self._play(["compute", request_id, tokens])[0]:
+                self.running.remove(request_id)
+                self._play(["preempt", request_id])
+                self.preempted.append(request_id)
+            return
+        self._play(["append", request_id, self.dice.choices(ALPHABET, k=self.dice.choice((1, 1, 1, 2, 7)))])
+
+    def _leave(self, name: str, queue: list[str]) -> str:
+        request_id = queue.pop(self.dice.randrange(len(queue)))
+        self._play([name, request_id])
+        return request_id
+
+    def _prompt(self) -> list[int]:
+        """A prompt seen before, a branch off one, or a new one: prefixes are shared a lot."""
+        start: list[int] = []
+        if self.prompts and self.dice.random() < 0.75:
+            start = self.dice.choice(self.prompts)
+            start = start[: self.dice.randint(0, len(start))] if self.dice.random() < 0.6 else start
+        most = (self.num_blocks + 2) * BLOCK_SIZE - len(start)
+        prompt = start + self.dice.choices(ALPHABET, k=self.dice.randint(0 if start else 1, max(min(most, 40), 1)))
+        self.prompts.append(prompt)
+        return prompt
+
+    def _chunk(self) -> int:
+        return self.dice.choice((1, 5, 8, 1000, 1000))
+
+    def _play(self, operation: list[Any]) -> Answer:
+        answer = self.ours.play(operation)
+        self.operations.append(operation)
+        self.answers.append(answer)
+        return answer
+
+
+class RecordingManager:
+    """Stands where a replay has its manager, and writes down what the replay asks of it."""
+
+    def __init__(self, num_blocks: int, block_size: int) -> None:
+        self.ours = OurManager(num_blocks, block_size)
+        self.block_size = block_size
+        self.pool = self.ours.pool
+        self.operations: list[list[Any]] = []
+        self.answers: list[Answer] = []
+
+    def track(self, request: Request) -> RequestState:
+        return RequestState(request)
+
+    def lookup(self, state: RequestState) -> list[int]:
+        return []
+
+    def admit(self, state: RequestState, tokens: int, found: Sequence[int], lookahead: int) -> bool:
+        prompt = list(state.request.prompt_token_ids or ())
+        answer = self._play(["admit", state.request_id, prompt, tokens, lookahead, None, None, False])
+        state.hit_tokens = answer[0]
+        return state.hit_tokens is not None
+
+    def append_output(self, state: RequestState, token_ids: Sequence[int]) -> None:
+        self._play(["append", state.request_id, list(token_ids)])
+
+    def allocate(self, state: RequestState, tokens: int) -> bool:
+        return bool(self._play(["compute", state.request_id, tokens])[0])
+
+    def finish(self, state: RequestState) -> None:
+        self._play(["free", state.request_id])
+
+    def _play(self, operation: list[Any]) -> Answer:
+        answer = self.ours.play(operation)
+        self.operations.append(operation)
+        self.answers.append(answer)
+        return answer
+
+
+def ask_vllm(vllm_python: Path, runs: list[dict[str, Any]]) -> list[list[Answer]]:
+    program = Path(__file__).with_name("vllm_cache_manager.py")
+    answer = subprocess.run(
+        [vllm_python, program], input=json.dumps(runs), capture_output=True, text=True, timeout=300
+    )
+    assert answer.returncode == 0, answer.stderr[-2000:]
+    results: list[list[Answer]] = json.loads(answer.stdout.splitlines()[-1])
+    return results
+
+
+def workload_run(name: str) -> RecordingManager:
+    pool_tokens = WORKLOADS[name].pool_tokens or 400_000
+    recording = RecordingManager(pool_tokens // 16 + 1, 16)
+    replay = FifoReplay(recording, CONCURRENCY, outputs=True)  # type: ignore[arg-type]
+    for row in workload_rows(name, seed=0):
+        replay.serve(row)
+    replay.drain()
+    recording.answers.append(["end", list(recording.pool.free_queue), []])
+    return recording
+
+
+def test_rules_equal_vllm_operation_by_operation(vllm_python: Path) -> None:
+    names, runs, expected = [], [], []
+    for seed in range(SEQUENCES):
+        writer = OperationWriter(seed)
+        writer.write()
+        names.append(f"seed {seed}")
+        runs.append({"num_blocks": writer.num_blocks, "block_size": BLOCK_SIZE, "operations": writer.operations})
+        expected.append(writer.answers)
+    for name in WORKLOADS:
+        recording = workload_run(name)
+        names.append(f"workload {name}")
+        runs.append(
+            {"num_blocks": recording.pool.num_blocks, "block_size": 16, "operations": recording.operations}
+        )
+        expected.append(recording.answers)
+
+    answers = ask_vllm(vllm_python, runs)
+
+    for name, run, ours, theirs in zip(names, runs, expected, answers, strict=True):
+        for number, (operation, our, their) in enumerate(
+            zip([*run["operations"], ["end"]], ours, theirs, strict=True)
+        ):
+            assert our == their, f"{name}, operation {number}: {operation[:2]}"
+    # The sequences reach what they are meant to reach.
+    flat = [
+        (operation[0], answer)
+        for run, ours in zip(runs, expected, strict=True)
+        for operation, answer in zip(run["operations"], ours, strict=False)
+    ]
+    assert sum(len(answer[2]) for _, answer in flat) > 5_000, "evictions"
+    assert sum(name in ("admit", "again") and bool(answer[0]) for name, answer in flat) > 1_000, "hits"
+    assert sum(name == "again" and bool(answer[0]) for name, answer in flat) > 50, "resumed with hits"
+    assert {answer[0] for name, answer in flat if name == "reset"} == {True, False}
+    assert {answer[0] for name, answer in flat if name == "compute"} == {True, False}
+    assert any(name == "admit" and answer[0] is None for name, answer in flat), "refused admissions"
