@@ -18,7 +18,7 @@ class Origin:
 
 
 class Ghost(NamedTuple):
-    """How a cached key went. The keys that went together share one, so a ghost costs little more than its key."""
+    """How a cached key went. Keys that went at one time share one: a ghost costs little more than its key."""
 
     gone_at_s: float
     by_reset: bool
@@ -66,6 +66,7 @@ class BlockTable:
         self._pool_blocks = pool_blocks
         self._ghosts_per_block = ghosts_per_block
         self._most_cached = 0
+        self._last_ghost = Ghost(0.0, by_reset=False)
 
     def store(
         self,
@@ -100,7 +101,9 @@ class BlockTable:
         self.version += 1
         cached, ghosts = self.cached, self.ghosts
         self._most_cached = max(self._most_cached, len(cached))
-        ghost = Ghost(at_s, by_reset=False)
+        ghost = self._last_ghost
+        if ghost.gone_at_s != at_s:
+            ghost = self._last_ghost = Ghost(at_s, by_reset=False)
         taken = []
         for key in keys:
             block = cached.get(key)
@@ -127,12 +130,10 @@ class BlockTable:
         self._trim()
         return cleared
 
-    def under_another_key(self, content: Hashable, key: Hashable) -> Block | None:
-        """A cached block of the same tokens under another key, the oldest; ``None`` if there is none."""
-        for block in self._by_content.get(content, ()):
-            if block.key != key:
-                return block
-        return None
+    def first_with(self, content: Hashable) -> Block | None:
+        """Of the cached blocks of these tokens, under any key, the one cached longest; ``None`` without one."""
+        same = self._by_content.get(content)
+        return None if same is None else same[0]
 
     def most_ghosts(self) -> int:
         """How many ghosts are kept at most."""

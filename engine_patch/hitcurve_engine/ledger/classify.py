@@ -52,7 +52,7 @@ def classify(
             gap = True
             if key in ghosts:
                 _gone(misses, ghosts[key], size)
-            elif content_keys is None or not _isolated(misses, table, key, content_keys[index], origin, size):
+            elif content_keys is None or not _isolated(misses, table, content_keys[index], origin, size):
                 compulsory += size
         elif gap:
             misses.tokens["stranded"] += size
@@ -73,11 +73,9 @@ def _gone(misses: Misses, ghost: Ghost, size: int) -> None:
         misses.evicted.append((ghost, size))
 
 
-def _isolated(
-    misses: Misses, table: BlockTable, key: Hashable, content: Hashable, origin: Origin, size: int
-) -> bool:
-    """Whether the same tokens are cached under another key; then they are entered."""
-    other = table.under_another_key(content, key)
+def _isolated(misses: Misses, table: BlockTable, content: Hashable, origin: Origin, size: int) -> bool:
+    """Whether the same tokens are cached, hence under another key; then they are entered."""
+    other = table.first_with(content)
     if other is None:
         return False
     kind = _isolating_kind(origin, other.origin)
