@@ -22,6 +22,8 @@ class EventReader:
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """Take the next bytes of the stream; the data of the events that end in them, in order."""
+        if self._is_one_event(chunk):
+            return [chunk[6:-2]]
         if self._skip_newline and chunk:
             self._skip_newline = False
             chunk = chunk.removeprefix(b"\n")
@@ -48,6 +50,16 @@ class EventReader:
         data = b"\n".join(self._data) if self._data else None
         self._data.clear()
         return data
+
+    def _is_one_event(self, chunk: bytes) -> bool:
+        """Whether ``chunk`` is exactly one plain event, as nearly all are; the long way would find the same."""
+        return (
+            chunk.startswith(b"data: ")
+            and chunk.find(b"\n") == len(chunk) - 2
+            and chunk.endswith(b"\n")
+            and b"\r" not in chunk
+            and not (self._line or self._data or self._skip_newline)
+        )
 
     def _take(self, line: bytes) -> None:
         field, _, value = line.partition(b":")

@@ -19,6 +19,7 @@ Outcome = Literal["ok", "failed"]
 _DONE = b"[DONE]"
 _BODY_NOT_EVENTS = b"{[<"
 _LONGEST_REASON = 200
+_raw_decode = json.JSONDecoder().raw_decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,12 +125,12 @@ class StreamMeter:
         )
 
     def _take_event(self, at_s: float, data: bytes) -> None:
-        if data.strip() == _DONE:
+        if data.startswith(_DONE):
             self._complete = True
             return
         try:
-            event = json.loads(data)
-        except ValueError:
+            event = _decode(data)
+        except (ValueError, RecursionError):
             self._failure = self._failure or "an event of the stream is not JSON"
             return
         if not isinstance(event, dict):
@@ -137,8 +138,8 @@ class StreamMeter:
             return
         if (error := _error_text(event)) is not None:
             self._failure = self._failure or f"error inside the stream: {error}"
-        if event.get("usage") is not None:
-            self._usage = read_usage(event["usage"])
+        if (usage := event.get("usage")) is not None:
+            self._usage = read_usage(usage)
         self._take_choices(at_s, event.get("choices"))
 
     def _take_choices(self, at_s: float, choices: object) -> None:
@@ -180,7 +181,7 @@ class StreamMeter:
         ok = self._status is not None and 200 <= self._status < 300
         try:
             answer = json.loads(body)
-        except ValueError:
+        except (ValueError, RecursionError):
             answer = None
         error = _error_text(answer) if isinstance(answer, dict) else None
         if not ok:
@@ -218,6 +219,13 @@ class StreamMeter:
         if tokens is None or tokens < 2 or self._first_token_s is None or self._last_token_s is None:
             return None
         return (self._last_token_s - self._first_token_s) / (tokens - 1)
+
+
+def _decode(data: bytes) -> object:
+    """``json.loads`` without its search for encodings and surrounding blanks, half of its time on short events."""
+    text = data.decode()
+    value, end = _raw_decode(text)
+    return value if end == len(text) else json.loads(text)
 
 
 def _delta(choice: Mapping[str, Any]) -> tuple[str, str, bool]:

@@ -35,8 +35,13 @@ def stream_request(
         return StreamMeter(status=None, started_s=started_s).finish(clock(), reason=explain(error))
     meter = StreamMeter(status=response.status_code, started_s=started_s)
     try:
-        while line := response.readline(b"\n"):
-            meter.feed(clock(), line)
+        before, separator = b"", b"\n"
+        while piece := response.readline(separator):
+            meter.feed(clock(), piece)
+            if piece == b"\n" and before.startswith(b"data:"):
+                # This engine ends its events with LF LF (others with CRLF CRLF), so they can be read whole.
+                separator = b"\n\n"
+            before = piece
         if rest := bytes(response.read()):
             meter.feed(clock(), rest)
     except BROKEN as error:
