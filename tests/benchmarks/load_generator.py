@@ -168,11 +168,11 @@ def throughput(tokens: int, apart: bool, users: int, seconds: float, rounds: int
             ours.append(summary["throughput"]["requests_per_s"])
             ratios.append(ours[-1] / plains[-1])
     server.stop()
-    print(
-        f"{tokens} tokens {'in a write each' if apart else 'in one write'}, {users} users, {rounds} rounds of {seconds:g} s: plain FastHttpUser "
-        f"{statistics.median(plains):.0f} requests/s, hitcurve load {statistics.median(ours):.0f}, "
-        f"ratio {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
-    )
+    how = "in a write each" if apart else "in one write"
+    print(f"{tokens} tokens {how}, {users} users, {rounds} rounds of {seconds:g} s")
+    print(f"  plain FastHttpUser {statistics.median(plains):.0f} requests/s")
+    print(f"  hitcurve load      {statistics.median(ours):.0f} requests/s")
+    print(f"  ratio {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})", flush=True)
 
 
 def ttft(streams: int, gap_ms: float, seconds: float) -> None:
