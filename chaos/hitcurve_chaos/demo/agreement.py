@@ -58,7 +58,7 @@ class Agreement:
 def agreement(reading: Reading, rows: Iterable[RequestRow]) -> Agreement:
     """Compare the last reading with everything the clients were told since the exporter began to watch."""
     everything = list(rows)
-    known = [row for row in everything if row.outcome == "ok" and row.cached_tokens is not None and row.prompt_tokens]
+    known = [row for row in everything if row.outcome == "ok" and row.cached_tokens is not None]
     return Agreement(
         exporter_query_tokens=reading.query_tokens_total,
         exporter_hit_tokens=reading.hit_tokens_total,
@@ -79,7 +79,7 @@ def final_reading(read: Callable[[], Reading], after_s: float, timeout_s: float)
             return reading
         if time.monotonic() > deadline:
             raise EnvironmentFailed(
-                f"the engine still had {reading.running or 0:g} running and {reading.waiting or 0:g} waiting requests "
-                f"{timeout_s:g} s after the load ended; see its log."
+                f"the engine still had {reading.running or 0:g} running and {reading.waiting or 0:g} waiting "
+                f"requests {timeout_s:g} s after the load ended; see its log."
             )
         time.sleep(0.1)

@@ -4,6 +4,7 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,13 +34,16 @@ class RunningEngine:
     """(name, path) of each."""
 
 
-def start_simulated(log: Path, *, block_size: int, pool_blocks: int, seed: int) -> RunningEngine:
+def start_simulated(
+    log: Path, *, block_size: int, pool_blocks: int, seed: int, options: Sequence[str] = ()
+) -> RunningEngine:
     """Start ``hitcurve engine`` on a free port and wait until it listens."""
     model = "simulated"
     arguments = (
         *("--rules", "vllm", "--host", "127.0.0.1", "--port", "0", "--model", model),
         *("--block-size", str(block_size), "--pool-blocks", str(pool_blocks), "--seed", str(seed)),
-        *("--max-model-len", "4096", "--max-num-seqs", "16", "--max-loras", "4", "--patched"),
+        *("--max-model-len", "4096", "--max-num-seqs", "16", "--max-loras", "4"),
+        *options,
     )
     process = ChildProcess("the simulated engine", [sys.executable, "-m", "hitcurve", "engine", *arguments], log)
     try:
@@ -51,7 +55,9 @@ def start_simulated(log: Path, *, block_size: int, pool_blocks: int, seed: int) 
     return RunningEngine("sim", process, url, model, VLLM_VERSION, block_size, arguments, adapters)
 
 
-def start_vllm(log: Path, *, block_size: int, pool_blocks: int, seed: int) -> RunningEngine:
+def start_vllm(
+    log: Path, *, block_size: int, pool_blocks: int, seed: int, options: Sequence[str] = ()
+) -> RunningEngine:
     """Start a real vLLM with a tiny random model on the CPU and wait until it is healthy (about 30 s).
 
     The block size must be a multiple of 32 and ``pool_blocks`` counts usable blocks (vLLM reserves one more).
@@ -75,6 +81,7 @@ def start_vllm(log: Path, *, block_size: int, pool_blocks: int, seed: int) -> Ru
         *("--num-gpu-blocks-override", str(pool_blocks + 1), "--max-num-seqs", "16", "--seed", str(seed)),
         *("--enforce-eager", "--enable-prompt-tokens-details"),
         *("--enable-lora", "--max-loras", "4", "--max-cpu-loras", "8", "--max-lora-rank", "8"),
+        *options,
     )
     environment = {
         "VLLM_CPU_KVCACHE_SPACE": "1",

@@ -21,10 +21,12 @@ class DemoSettings:
     prefix_tokens: int
     suffix_tokens: int
     output_tokens: int
+    engine_options: tuple[str, ...] = ()
+    """Further options of the engine's command."""
     scrape_interval_s: float = 1.0
     windows_s: tuple[float, ...] = (5.0, 30.0, 300.0)
     request_window: int = 1000
-    scenarios: tuple[str, ...] = ("reset-prefix-cache", "pool-pressure", "lora-churn")
+    scenarios: tuple[str, ...] = ("pool-pressure", "lora-churn", "reset-prefix-cache")
     parameters: Mapping[str, object] = field(default_factory=dict)
     """Settings of the scenarios, by name."""
 
@@ -37,19 +39,22 @@ class DemoSettings:
             "prefix_tokens": self.prefix_tokens,
             "suffix_tokens": self.suffix_tokens,
             "output_tokens": self.output_tokens,
+            "zipf": 0.0,
         }
 
 
 SETTINGS: Mapping[str, DemoSettings] = {
     "sim": DemoSettings(
         block_size=16,
-        pool_blocks=6000,
+        pool_blocks=7200,
         rate=40.0,
-        groups=80,
-        prefix_tokens=768,
-        suffix_tokens=100,
+        groups=150,
+        prefix_tokens=512,
+        suffix_tokens=96,
         output_tokens=8,
-        parameters={"baseline": 5.0, "baseline_within": 40.0, "hold": 10.0, "recover_within": 30.0},
+        engine_options=("--prefill-us-per-token", "25", "--attention-ns-per-pair", "5", "--patched"),
+        request_window=400,
+        parameters={"baseline": 4.0, "baseline_within": 45.0, "hold": 8.0, "recover_within": 40.0},
     ),
     "vllm": DemoSettings(
         block_size=32,
@@ -59,7 +64,7 @@ SETTINGS: Mapping[str, DemoSettings] = {
         prefix_tokens=640,
         suffix_tokens=100,
         output_tokens=4,
-        request_window=300,
-        parameters={"baseline": 5.0, "baseline_within": 60.0, "hold": 10.0, "recover_within": 40.0},
+        request_window=200,
+        parameters={"baseline": 4.0, "baseline_within": 60.0, "hold": 10.0, "recover_within": 60.0},
     ),
 }
