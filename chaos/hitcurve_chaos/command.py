@@ -72,7 +72,7 @@ def run(
     seed: Annotated[int | None, typer.Option(help="Decides prompts and names; a new one unless given.")] = None,
     baseline: Annotated[str | None, typer.Option(help="Steady for so long before the fault (15s).")] = None,
     baseline_within: Annotated[str | None, typer.Option(help="Give up on the baseline after (120s).")] = None,
-    hold: Annotated[str | None, typer.Option(help="How long the fault lasts or is watched (10s).")] = None,
+    hold: Annotated[str | None, typer.Option(help="How long the fault lasts or is watched (20s).")] = None,
     recover_within: Annotated[str | None, typer.Option(help="Steady again within (60s).")] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="NAME=VALUE: another parameter; may be repeated.")

@@ -14,6 +14,7 @@ __all__ = ["NEVER", "measure", "sentence"]
 
 NEVER: Final = "never"
 """Value of a count or time of something that was watched for and did not come; ``None`` is "could not be seen"."""
+_SCRAPES_OWED = 2
 
 
 def measure(
@@ -59,15 +60,17 @@ def _depth(watch: Watch, spans: Spans, settings: Settings) -> dict[str, Number]:
 
 
 def _naming(watch: Watch, spans: Spans, named: Sequence[str], finished_at_s: float) -> dict[str, Number]:
-    during = [p for p in watch.curve.between(spans.fault_from_s, finished_at_s) if p.up]
-    while_watched = [point for point in during if point.at_s <= spans.watched_to_s and point.state in named]
+    seen = [p for p in watch.curve.between(spans.fault_from_s, finished_at_s) if p.up]
+    # A state is owed within two scrapes, so a fault of the last moment may be named just after its end.
+    during = seen[: sum(point.at_s <= spans.watched_to_s for point in seen) + _SCRAPES_OWED]
+    found = [point for point in during if point.state in named]
     start = next((p for p in reversed(watch.curve.points) if p.at_s <= spans.fault_from_s and p.up), None)
-    worst = min(while_watched, key=lambda point: named.index(point.state or ""), default=None)
+    worst = min(found, key=lambda point: named.index(point.state or ""), default=None)
     return {
         "scrapes_to_name": _first(during, lambda p: p.state in named) if during else None,
         "named_state": worst.state if worst else (NEVER if during else None),
         "named_cause": worst.cause if worst else None,
-        "restarts": during[-1].restarts - start.restarts if during and start else None,
+        "restarts": seen[-1].restarts - start.restarts if seen and start else None,
     }
 
 
@@ -90,7 +93,7 @@ def _recovery(watch: Watch, spans: Spans, recovered_at_s: float | None, finished
 
 def _requests(watch: Watch, spans: Spans, until_s: float, finished_at_s: float) -> dict[str, Number]:
     tail = watch.requests
-    end_s = spans.watched_to_s
+    end_s = min(spans.watched_to_s, until_s)
     before = tail.between(spans.baseline_from_s, spans.fault_from_s)
     during = tail.between(spans.fault_from_s, end_s)
     after = tail.between(max(until_s, end_s), finished_at_s) or tail.between(end_s, finished_at_s)

@@ -30,7 +30,7 @@ class Parameter:
 COMMON_PARAMETERS: tuple[Parameter, ...] = (
     Parameter("baseline", "duration", 15.0, "how long the curve must be steady before the fault"),
     Parameter("baseline_within", "duration", 120.0, "give up when it was not steady that long by then"),
-    Parameter("hold", "duration", 10.0, "how long the fault lasts, or is watched where it is a single blow"),
+    Parameter("hold", "duration", 20.0, "how long the fault lasts, or is watched where it is a single blow"),
     Parameter("recover_within", "duration", 60.0, "the curve must be steady again by then"),
     Parameter("recovered_share", "number", 0.9, "share of the baseline hit rate that counts as recovered"),
     Parameter("fall", "number", 0.05, "how far the rate must fall below the baseline's lowest interval"),

@@ -38,7 +38,7 @@ def test_what_is_no_duration(text: str) -> None:
 def test_parameters_are_resolved_from_text_and_values() -> None:
     declared = [Parameter("flag", "flag", True, ""), Parameter("n", "count", 3, ""), *COMMON_PARAMETERS]
     settings = resolve(declared, {"baseline": "1m", "recover-within": 5.0, "flag": "no", "n": "7", "fall": 0.2})
-    assert (settings["baseline"], settings["recover_within"], settings["hold"]) == (60.0, 5.0, 10.0)
+    assert (settings["baseline"], settings["recover_within"], settings["hold"]) == (60.0, 5.0, 20.0)
     assert (settings["flag"], settings["n"], settings["fall"]) == (False, 7, 0.2)
 
 

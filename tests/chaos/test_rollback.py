@@ -124,6 +124,7 @@ def entry(event: str, **detail: Any) -> JournalEntry:
         ([entry("fault_injecting"), entry("fault_injected")], 1),
         ([entry("fault_injecting"), entry("fault_refused", touched=False)], 0),
         ([entry("fault_injecting"), entry("fault_refused", touched=True)], 1),
+        ([entry("fault_injecting"), entry("fault_refused")], 1),
         ([entry("fault_injecting"), entry("fault_undoing")], 1),
         ([entry("fault_injecting"), entry("fault_undoing"), entry("fault_undo_failed")], 1),
         ([entry("fault_injecting"), entry("fault_undoing"), entry("fault_undone")], 0),

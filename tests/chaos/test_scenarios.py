@@ -216,6 +216,40 @@ def test_without_a_steady_curve_and_sound_traffic_nothing_is_judged(
     assert verdict.fault_from_s is None
 
 
+def test_a_curve_moved_by_others_does_not_stand_for_the_background_load(scripted: ModuleType, world: Any) -> None:
+    world._request = lambda name, rate: {"at_s": world.now_s, "load": "others", "outcome": "ok"}
+    (verdict,) = run(scripted, world, "reset-prefix-cache")
+    assert (verdict.verdict, verdict.fault_from_s) == ("invalid", None)
+    assert verdict.problems[0].endswith("no background request was answered")
+
+
+def test_the_scrapes_before_a_reset_shows_do_not_count_as_recovered(scripted: ModuleType, world: Any) -> None:
+    at_once = world._curve
+
+    def a_scrape_late() -> Any:
+        just_reset = world._reset_s is not None and world.now_s - world._reset_s <= 1
+        return ("steady", None, 0.8) if just_reset else at_once()
+
+    world._curve = a_scrape_late
+    (verdict,) = run(scripted, world, "reset-prefix-cache", hold=3)
+    assert verdict.verdict == "ok"
+    assert verdict.numbers["scrapes_to_name"] == verdict.numbers["scrapes_to_fall"] == 2
+    assert verdict.numbers["recovery_s"] == pytest.approx(6, abs=1)
+
+
+def test_steady_at_a_lower_level_is_not_recovered(scripted: ModuleType, world: Any) -> None:
+    usual = world._curve
+
+    def lower_afterwards() -> Any:
+        state, cause, rate = usual()
+        return state, cause, 0.7 if state == "steady" and world._reset_s else rate
+
+    world._curve = lower_afterwards
+    (verdict,) = run(scripted, world, "reset-prefix-cache")
+    assert (verdict.verdict, verdict.recovered_at_s) == ("bad", None)
+    assert verdict.numbers["recovered_rate"] == pytest.approx(0.7)
+
+
 def test_several_scenarios_share_one_background_load(scripted: ModuleType, world: Any) -> None:
     verdicts = run(scripted, world, "reset-prefix-cache", "pool-pressure", "lora-churn")
     assert [verdict.verdict for verdict in verdicts] == ["ok", "ok", "ok"]
