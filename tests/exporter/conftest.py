@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from hitcurve_exporter.clock import SystemClock
+from hitcurve_exporter.configuration.load import configuration_from_options
 from hitcurve_exporter.configuration.records import ExporterConfig, ListenAddress
 from hitcurve_exporter.scraping.core_monitor import core_monitor
 from hitcurve_exporter.scraping.monitoring import MonitorFactory
@@ -47,6 +48,15 @@ vllm:num_preemptions_total{labels} 3.0
 """
 
 
+def wait_until(condition: Callable[[], Any], what: str = "the condition") -> Any:
+    """The value of a condition once it holds; fails after a deadline."""
+    deadline = time.monotonic() + DEADLINE_S
+    while not (value := condition()):
+        assert time.monotonic() < deadline, f"{what} never held"
+        time.sleep(0.02)
+    return value
+
+
 @dataclass
 class ScriptedEngine:
     """Answers every GET with ``page`` now; counts the GETs and keeps their headers."""
@@ -62,6 +72,16 @@ class ScriptedEngine:
     @property
     def scrapes(self) -> int:
         return len(self.headers_seen)
+
+    @property
+    def labels(self) -> str:
+        """Label text of what the exporter says about engine 0 of ``vllm_page``."""
+        return f'target="{self.url}",engine="0",model_name="tiny"'
+
+    def scraped_again(self, times: int = 2) -> None:
+        """Wait until a page that was asked for from now on has been taken."""
+        before = self.scrapes
+        wait_until(lambda: self.scrapes >= before + times, "another scrape")
 
 
 @pytest.fixture
@@ -197,14 +217,7 @@ def start_exporter() -> Iterator[Callable[..., RunningExporter]]:
 def eventually() -> Callable[[Callable[[], Any]], Any]:
     """Waits until a condition holds and returns its value; fails after a deadline."""
 
-    def wait(condition: Callable[[], Any], what: str = "the condition") -> Any:
-        deadline = time.monotonic() + DEADLINE_S
-        while not (value := condition()):
-            assert time.monotonic() < deadline, f"{what} never held"
-            time.sleep(0.02)
-        return value
-
-    return wait
+    return wait_until
 
 
 @pytest.fixture
@@ -220,3 +233,13 @@ def promtool() -> str:
     if found is None:
         pytest.skip("promtool is not installed; on Debian it comes with the package prometheus")
     return found
+
+
+@pytest.fixture
+def watching() -> Callable[..., ExporterConfig]:
+    """A configuration that scrapes ten times a second; addresses, then ``interval`` and other fields."""
+
+    def configure(*urls: str, interval: str = "100ms", **others: Any) -> ExporterConfig:
+        return replace(configuration_from_options(urls, interval), **{"windows_s": (30.0, 300.0), **others})
+
+    return configure
