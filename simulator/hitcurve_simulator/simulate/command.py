@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, cast, get_args
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 import typer
 
@@ -14,12 +14,15 @@ from hitcurve_simulator.simulate.source import Source, load_source
 from hitcurve_simulator.simulate.table import print_table
 from hitcurve_simulator.simulate.vllm_replay import VllmReplay, VllmReplaySettings
 from hitcurve_simulator.traces.formats import TimeUnit
+from hitcurve_simulator.traces.parse_row import Turns
 from hitcurve_simulator.vllm import DEFAULT_VERSION, rules_of_version
 
 __all__ = ["app"]
 
 RULES = ("vllm", "lru", "lru-head-first")
 UNLIMITED = "unlimited"
+
+Word = TypeVar("Word", bound=str)
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -59,6 +62,12 @@ def simulate(
     time_unit: Annotated[
         str | None, typer.Option(metavar="ms|s", help="Unit of timestamps (default: the format's).")
     ] = None,
+    turns: Annotated[
+        str,
+        typer.Option(
+            metavar="cumulative|delta", help="Whether a chat turn's input_length covers the whole chat so far."
+        ),
+    ] = "cumulative",
     strict: Annotated[bool, typer.Option("--strict", help="Stop at the first line that is rejected.")] = False,
     per_request: Annotated[bool, typer.Option("--per-request", help="Hit tokens of each request.")] = False,
     as_json_text: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -70,7 +79,7 @@ def simulate(
     """
     _check_rules(rules, version)
     with progress_over(f"reading {source}") as on_line:
-        loaded = load_source(source, seed, block_size, _time_unit(time_unit), strict, on_line)
+        loaded = load_source(source, seed, block_size, _time_unit(time_unit), _turns(turns), strict, on_line)
     question = _Question(
         rules=rules,
         version=version,
@@ -146,9 +155,15 @@ def _pool_blocks(text: str) -> int | None:
 
 
 def _time_unit(text: str | None) -> TimeUnit | None:
-    if text is None:
-        return None
-    for unit in get_args(TimeUnit):
-        if text == unit:
-            return cast(TimeUnit, unit)
-    raise UsageError(f"--time-unit is '{text}'; give ms or s.")
+    return None if text is None else _one_of("--time-unit", text, get_args(TimeUnit))
+
+
+def _turns(text: str) -> Turns:
+    return _one_of("--turns", text, get_args(Turns))
+
+
+def _one_of(option: str, text: str, allowed: tuple[Word, ...]) -> Word:
+    for word in allowed:
+        if word == text:
+            return word
+    raise UsageError(f"{option} is '{text}'; give {' or '.join(allowed)}.")

@@ -7,6 +7,7 @@ from pathlib import Path
 from hitcurve.errors import UsageError
 from hitcurve_simulator.traces import LineFinding, TraceRow, read_trace
 from hitcurve_simulator.traces.formats import TimeUnit
+from hitcurve_simulator.traces.parse_row import Turns
 from hitcurve_simulator.workloads import CONCURRENCY, WORKLOADS, workload_rows
 
 __all__ = ["Source", "load_source"]
@@ -36,6 +37,7 @@ def load_source(
     seed: int,
     block_size: int | None,
     time_unit: TimeUnit | None,
+    turns: Turns,
     strict: bool,
     on_line: Callable[[], None] = lambda: None,
 ) -> Source:
@@ -55,7 +57,7 @@ def load_source(
     if not path.exists():
         letters = ", ".join(WORKLOADS)
         raise UsageError(f"'{name}' is neither a workload ({letters}) nor a file; give one of them.")
-    trace = read_trace(path, block_size, time_unit, strict, on_line)
+    trace = read_trace(path, block_size, time_unit, turns, strict, on_line)
     return Source(
         name=path.name,
         block_size=trace.block_size,

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-__all__ = ["BAILIAN", "MOONCAKE", "PLAIN", "TimeUnit", "TraceFormat", "format_of"]
+__all__ = ["BAILIAN", "MOONCAKE", "PLAIN", "SHAREGPT", "TimeUnit", "TraceFormat", "format_of"]
 
 TimeUnit = Literal["ms", "s"]
 
@@ -25,9 +25,14 @@ BAILIAN = TraceFormat("bailian", 16, "s")
 PLAIN = TraceFormat("plain", 16, "s")
 """Rows that bring tokens or text."""
 
+SHAREGPT = TraceFormat("sharegpt", 16, "s")
+"""Conversations: ``{"id", "conversations": [{"from", "value"}]}``, a JSON list or JSON lines."""
+
 
 def format_of(row: Mapping[str, Any]) -> TraceFormat:
     """The format of a file by one of its rows."""
+    if "conversations" in row or "conversation" in row:
+        return SHAREGPT
     if "chat_id" in row:
         return BAILIAN
     if any(name in row for name in ("token_ids", "prompt", "messages")):

@@ -3,14 +3,17 @@
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from hitcurve_simulator.traces.formats import TimeUnit
 from hitcurve_simulator.traces.row import TraceRow
-from hitcurve_simulator.traces.text import TextPieces, text_of_messages
+from hitcurve_simulator.traces.text import TextPieces
 from hitcurve_simulator.vllm import Request
 
-__all__ = ["RowParser", "RowRefused"]
+__all__ = ["RowParser", "RowRefused", "Turns"]
+
+Turns = Literal["cumulative", "delta"]
+"""Whether the length of a chat's turn covers the whole chat so far, or only what is new in it."""
 
 _SECONDS = {"ms": 0.001, "s": 1.0}
 
@@ -25,9 +28,11 @@ class RowParser:
 
     block_size: int
     time_unit: TimeUnit
+    turns: Turns = "cumulative"
     _pieces: TextPieces = field(default_factory=TextPieces)
     _latest_s: float = -math.inf
     _chats: set[object] = field(default_factory=set)
+    _said: dict[str, int] = field(default_factory=dict)
 
     def parse(self, line: int, values: object) -> tuple[TraceRow, list[str]]:
         """The row of one line and the warnings about it. Raises RowRefused."""
@@ -44,6 +49,7 @@ class RowParser:
         elif token_ids is None:
             warnings.append("no hash_ids, counted as all-miss")
         output_tokens = _count(values, "output_length") or 0
+        length = self._whole_chat(values, length, output_tokens, bare=block_ids is None and token_ids is None)
         row = TraceRow(
             line=line,
             request=self._request(line, values, token_ids, block_ids, length, output_tokens),
@@ -95,7 +101,7 @@ class RowParser:
         if not isinstance(messages, list):
             raise RowRefused("messages are not a list")
         try:
-            return self._pieces.token_ids(text_of_messages(messages))
+            return self._pieces.chat(messages)
         except ValueError as error:
             raise RowRefused(str(error)) from None
 
@@ -113,6 +119,17 @@ class RowParser:
         if block_ids is None:
             raise RowRefused("neither hash_ids nor tokens nor input_length")
         return len(block_ids) * self.block_size
+
+    def _whole_chat(self, values: Mapping[str, Any], length: int, output_tokens: int, bare: bool) -> int:
+        """Length of the prompt with all turns before, where rows give only what is new."""
+        session = _session(values)
+        if self.turns == "cumulative" or session is None:
+            return length
+        if not bare:
+            raise RowRefused("turns that give only what is new cannot name their blocks or tokens")
+        length += self._said.get(session, 0)
+        self._said[session] = length + output_tokens
+        return length
 
     def _check_ids(self, block_ids: Sequence[Hashable], length: int, warnings: list[str]) -> None:
         count = len(block_ids)

@@ -1,12 +1,13 @@
-"""A trace file to rows: JSON lines, read line by line; a bad line is named and does not stop the rest."""
+"""A trace file to rows: JSON lines or one JSON list; a bad line is named and does not stop the rest."""
 
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from hitcurve.errors import UsageError
-from hitcurve_simulator.traces.formats import TimeUnit, format_of
-from hitcurve_simulator.traces.parse_row import RowParser, RowRefused
+from hitcurve_simulator.traces.conversations import rows_of_conversations
+from hitcurve_simulator.traces.formats import SHAREGPT, TimeUnit, format_of
+from hitcurve_simulator.traces.parse_row import RowParser, RowRefused, Turns
 from hitcurve_simulator.traces.row import LineFinding, Trace, TraceRow
 from hitcurve_simulator.traces.sessions import link_sessions
 
@@ -22,6 +23,7 @@ def read_trace(
     path: Path,
     block_size: int | None = None,
     time_unit: TimeUnit | None = None,
+    turns: Turns = "cumulative",
     strict: bool = False,
     on_line: Callable[[], None] = lambda: None,
 ) -> Trace:
@@ -30,20 +32,15 @@ def read_trace(
     Timestamps with fractions are seconds in every format. ``strict`` stops at the first rejected line.
     Raises UsageError where the file is unreadable or no line can be replayed.
     """
-    rejected: list[LineFinding] = []
-    objects: Lines = []
-    for line, text in _lines(path):
-        on_line()
-        try:
-            objects.append((line, json.loads(text)))
-        except UnicodeDecodeError:
-            rejected.append(LineFinding(line, "not UTF-8 text"))
-        except (ValueError, RecursionError):
-            rejected.append(LineFinding(line, f"not JSON: {_start_of(text)}"))
+    objects, rejected = _objects(path, on_line)
     trace_format = format_of(next((row for _, row in objects if isinstance(row, dict)), {}))
     size = block_size or trace_format.block_size
     unit = time_unit or ("s" if _has_fractions(objects) else trace_format.time_unit)
-    rows, refused, warnings = _rows(objects, RowParser(size, unit))
+    warnings: list[LineFinding] = []
+    if trace_format is SHAREGPT:
+        rows, refused = rows_of_conversations(objects)
+    else:
+        rows, refused, warnings = _rows(objects, RowParser(size, unit, turns))
     rejected = sorted([*rejected, *refused], key=lambda finding: finding.line)
     if rejected and (strict or not rows):
         first = rejected[0]
@@ -59,6 +56,30 @@ def read_trace(
         warnings=tuple(sorted([*warnings, *orphans], key=lambda finding: finding.line)),
         sessions=sessions,
     )
+
+
+def _objects(path: Path, on_line: Callable[[], None]) -> tuple[Lines, list[LineFinding]]:
+    """JSON values with their lines; of a file that is one JSON list, its items with their places."""
+    objects: Lines = []
+    rejected: list[LineFinding] = []
+    for line, text in _lines(path):
+        on_line()
+        if not objects and not rejected and text.lstrip().startswith(b"["):
+            return _items(path), []
+        try:
+            objects.append((line, json.loads(text)))
+        except UnicodeDecodeError:
+            rejected.append(LineFinding(line, "not UTF-8 text"))
+        except (ValueError, RecursionError):
+            rejected.append(LineFinding(line, f"not JSON: {_start_of(text)}"))
+    return objects, rejected
+
+
+def _items(path: Path) -> Lines:
+    try:
+        return list(enumerate(json.loads(path.read_bytes()), 1))
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{path} begins like a JSON list and is none: {error}.") from None
 
 
 def _rows(objects: Lines, parser: RowParser) -> tuple[list[TraceRow], list[LineFinding], list[LineFinding]]:
