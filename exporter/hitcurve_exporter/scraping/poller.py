@@ -4,21 +4,28 @@ import asyncio
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, Protocol
 
 from hitcurve.reading import CutKind, Reading
 from hitcurve_exporter.configuration.records import ExporterConfig, TargetConfig
-from hitcurve_exporter.scraping.fetch import Fetcher
 from hitcurve_exporter.scraping.fetched import Fetched
 from hitcurve_exporter.scraping.monitoring import Monitor, MonitorFactory
 from hitcurve_exporter.scraping.schedule import next_turn, place_in_interval
 from hitcurve_exporter.scraping.watched_target import InternalErrors, WatchedTarget
 
-__all__ = ["Poller"]
+__all__ = ["PageFetcher", "Poller"]
 
 _LOG: Final = logging.getLogger("hitcurve.exporter")
 _LARGE_PAGE_BYTES: Final = 1024 * 1024
 """A page above this size is read in a thread, so that the others are not kept waiting."""
+
+
+class PageFetcher(Protocol):
+    """Gets one page."""
+
+    async def fetch(self, url: str, timeout_s: float, max_body_bytes: int) -> Fetched:
+        """The page at ``url``, or the reason why there is none; raises only when cancelled."""
+        ...
 
 
 class _Watch:
@@ -34,7 +41,7 @@ class _Watch:
 class Poller:
     """Keeps one task per target. ``apply`` starts it and changes its targets; ``close`` ends every task."""
 
-    def __init__(self, fetcher: Fetcher, monitor_factory: MonitorFactory) -> None:
+    def __init__(self, fetcher: PageFetcher, monitor_factory: MonitorFactory) -> None:
         self._fetcher = fetcher
         self._monitor_factory = monitor_factory
         self.internal_errors = InternalErrors()
