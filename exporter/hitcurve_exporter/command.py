@@ -36,16 +36,22 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_mar
 @app.command(epilog=EPILOG)
 def exporter(
     config: Annotated[
-        Path | None, typer.Option(help="YAML file; exporter/hitcurve.example.yaml shows every key.")
+        Path | None,
+        typer.Option(metavar="FILE", help="YAML file; exporter/hitcurve.example.yaml shows every key."),
     ] = None,
     target: Annotated[
-        list[str] | None, typer.Option(help="Address of an engine, instead of a file; may be repeated.")
+        list[str] | None,
+        typer.Option(metavar="URL", help="Address of an engine, instead of a file; may be repeated."),
     ] = None,
     interval: Annotated[
-        str | None, typer.Option(help="Time between two scrapes of an engine, with --target. [default: 15s]")
+        str | None,
+        typer.Option(metavar="TIME", help="Time between two scrapes of an engine, with --target. [default: 15s]"),
     ] = None,
     listen: Annotated[
-        str | None, typer.Option(help="HOST:PORT to serve on; port 0 takes a free one. [default: 127.0.0.1:9477]")
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT", help="Where to serve; port 0 takes a free one. [default: 127.0.0.1:9477]"
+        ),
     ] = None,
     check: Annotated[bool, typer.Option("--check", help="Validate the configuration, say so and stop.")] = False,
     as_json: Annotated[
