@@ -1,13 +1,21 @@
-"""The ``hitcurve`` command: finds the component that answers, and turns errors into one sentence."""
+"""The ``hitcurve`` command: finds the component that answers, and turns every error into one sentence.
+
+Exit codes: 0 fine, 1 the finding is bad, 2 wrong usage or unreadable input, 3 the environment failed; and, as
+shells have it, 130 after Ctrl-C and 141 when the reader of the output went away.
+"""
 
 import importlib
+import os
 import sys
+import traceback
 from collections.abc import Sequence
+from contextlib import suppress
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, NoReturn
 
 from hitcurve import __version__
 from hitcurve.commands import COMMANDS, Command
-from hitcurve.errors import HitcurveError
+from hitcurve.errors import EnvironmentFailed, HitcurveError, UsageError
 
 if TYPE_CHECKING:
     import typer
@@ -15,48 +23,81 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 USAGE_EXIT = 2
+BUG_EXIT = 3
 INTERRUPTED_EXIT = 130
+BROKEN_PIPE_EXIT = 141
+DEBUG_VARIABLE = "HITCURVE_DEBUG"
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run one command and exit: 0 fine, 1 bad finding, 2 wrong usage, 3 the environment failed."""
+    """Run one command and exit with its code; without arguments, those of the process."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        code = _answer(words)
+        sys.stdout.flush()
+    except HitcurveError as error:
+        code = _say(str(error), error.exit_code)
+    except KeyboardInterrupt:
+        code = _say("interrupted.", INTERRUPTED_EXIT)
+    except BrokenPipeError:
+        code = _reader_gone()
+    except Exception as error:
+        code = _unexpected(error)
+    sys.exit(code)
+
+
+def _answer(words: list[str]) -> int:
     if not words or words[0] in ("-h", "--help", "help"):
         print(_overview())
-        sys.exit(0 if words else USAGE_EXIT)
+        return 0 if words else USAGE_EXIT
     if words[0] == "--version":
         print(f"hitcurve {__version__}")
-        sys.exit(0)
+        return 0
     name, rest = words[0], words[1:]
     if name not in COMMANDS:
-        _fail(f"there is no command '{name}'; the commands are {', '.join(COMMANDS)}.", USAGE_EXIT)
+        alike = get_close_matches(name, COMMANDS, n=1)
+        meant = f" (did you mean '{alike[0]}'?)" if alike else ""
+        raise UsageError(f"there is no command '{name}'{meant}; the commands are {', '.join(COMMANDS)}.")
     try:
-        app = _load(name, COMMANDS[name])
-        app(args=rest, prog_name=f"hitcurve {name}")
-    except HitcurveError as error:
-        _fail(str(error), error.exit_code)
-    except KeyboardInterrupt:
-        _fail("interrupted.", INTERRUPTED_EXIT)
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(INTERRUPTED_EXIT)
-    sys.exit(0)
-
-
-def _load(name: str, command: Command) -> "typer.Typer":
-    """The Typer application of a command; says which extra is missing where its packages are not installed."""
-    try:
-        module = importlib.import_module(command.module)
+        return _run(_load(COMMANDS[name]), f"hitcurve {name}", rest)
     except ModuleNotFoundError as error:
-        if error.name is None or error.name.startswith("hitcurve."):
+        if error.name is None or error.name.partition(".")[0].startswith("hitcurve"):
             raise
-        _fail(
+        raise UsageError(
             f"'hitcurve {name}' needs the package '{error.name}'; "
-            f"install it with: pip install 'hitcurve[{command.extra}]'",
-            USAGE_EXIT,
-        )
-    app: typer.Typer = module.app
+            f"install it with: pip install 'hitcurve[{COMMANDS[name].extra}]'"
+        ) from error
+
+
+def _load(command: Command) -> "typer.Typer":
+    app: typer.Typer = importlib.import_module(command.module).app
     return app
+
+
+def _run(app: "typer.Typer", prog_name: str, arguments: list[str]) -> int:
+    """Let the Typer application answer; its own usage errors become UsageError, one sentence like ours."""
+    try:
+        result = app(args=arguments, prog_name=prog_name, standalone_mode=False)
+    except SystemExit as exit_:
+        if isinstance(exit_.__context__, BrokenPipeError):
+            return _reader_gone()
+        raise
+    except Exception as error:
+        # Typer carries its own copy of click since 0.16; its exceptions are known by what they can do.
+        format_message = getattr(error, "format_message", None)
+        if format_message is None:
+            raise
+        message = str(format_message()).strip()
+        if not message or "\n" in message:
+            # A command that needs arguments and got none shows its help instead.
+            print(message, file=sys.stderr, end="\n" if message else "")
+            return USAGE_EXIT
+        context = getattr(error, "ctx", None)
+        path = prog_name if context is None else context.command_path
+        raise UsageError(f"{message.rstrip('.')}; see '{path} --help'.") from error
+    if result == INTERRUPTED_EXIT:
+        raise KeyboardInterrupt
+    return result if isinstance(result, int) else 0
 
 
 def _overview() -> str:
@@ -73,6 +114,26 @@ def _overview() -> str:
     return "\n".join(lines)
 
 
-def _fail(sentence: str, exit_code: int) -> NoReturn:
-    print(f"hitcurve: {sentence}", file=sys.stderr)
-    sys.exit(exit_code)
+def _unexpected(error: Exception) -> int:
+    """What no part foresaw: the operating system said no, or hitcurve has a bug."""
+    if os.environ.get(DEBUG_VARIABLE):
+        traceback.print_exception(error)
+    if isinstance(error, OSError) and error.strerror:
+        where = f" ({error.filename})" if error.filename else ""
+        return _say(f"the system refused: {error.strerror}{where}.", EnvironmentFailed.exit_code)
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" at {os.path.basename(frames[-1].filename)}:{frames[-1].lineno}" if frames else ""
+    sentence = f"a bug in hitcurve: {type(error).__name__}: {error}{place}"
+    return _say(f"{sentence}; set {DEBUG_VARIABLE}=1 to see the traceback and report it.", BUG_EXIT)
+
+
+def _reader_gone() -> int:
+    # Else the interpreter complains when it flushes standard output at its end. A captured one has no number.
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return BROKEN_PIPE_EXIT
+
+
+def _say(sentence: str, exit_code: int) -> int:
+    print(f"hitcurve: {' '.join(sentence.split())}", file=sys.stderr)
+    return exit_code
