@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import groupby
+from math import ceil, floor, log10
 
 __all__ = ["Band", "Line", "Strip", "distribution_chart", "time_chart"]
 
@@ -103,25 +104,30 @@ def distribution_chart(
     x_label: Callable[[float], str],
 ) -> str:
     """Cumulative distributions of (name, css, values), the x axis logarithmic; values must be positive."""
-    from math import ceil, floor, log10
-
     everything = [value for _, _, values in samples for value in values]
-    low, high = floor(log10(min(everything))), max(ceil(log10(max(everything))), floor(log10(min(everything))) + 1)
-    frame = _Frame(width, height, low, high, 0.0, 1.0, 0.0)
+    ticks = _log_ticks(min(everything), max(everything))
+    frame = _Frame(width, height, log10(ticks[0]), log10(ticks[-1]), 0.0, 1.0, 0.0)
     parts = [_grid(frame, lambda share: f"{share:.0%}")]
-    for power in range(low, high + 1):
-        for factor in (1, 2, 5) if power < high else (1,):
-            at = frame.x(power + log10(factor))
-            parts.append(f'<line class="grid" x1="{at:.1f}" x2="{at:.1f}" y1="{TOP}" y2="{frame.bottom:.1f}"/>')
-            text = escape(x_label(factor * 10.0**power))
-            parts.append(
-                f'<text class="tick" x="{at:.1f}" y="{frame.bottom + 16:.1f}" text-anchor="middle">{text}</text>'
-            )
+    for tick in ticks:
+        at, below = frame.x(log10(tick)), frame.bottom + 16
+        parts.append(f'<line class="grid" x1="{at:.1f}" x2="{at:.1f}" y1="{TOP}" y2="{frame.bottom:.1f}"/>')
+        parts.append(
+            f'<text class="tick" x="{at:.1f}" y="{below:.1f}" text-anchor="middle">{escape(x_label(tick))}</text>'
+        )
     for name, css, values in samples:
         ordered = sorted(values)
         points: list[Point] = [(log10(value), (rank + 1) / len(ordered)) for rank, value in enumerate(ordered)]
         parts.append(_path(frame, Line(name, css, [(points[0][0], 0.0), *points], step=True)))
     return _svg(frame, title, "".join(parts), None)
+
+
+def _log_ticks(low: float, high: float) -> list[float]:
+    """1, 2, 5, 10, … from the last one at or below ``low`` to the first one at or above ``high``."""
+    powers = range(floor(log10(low)) - 1, ceil(log10(high)) + 2)
+    marks = [factor * 10.0**power for power in powers for factor in (1, 2, 5)]
+    first = max(index for index, mark in enumerate(marks) if mark <= low)
+    last = min(index for index, mark in enumerate(marks) if mark >= high and index > first)
+    return marks[first : last + 1]
 
 
 def _svg(frame: _Frame, title: str, body: str, values: object | None) -> str:
