@@ -15,7 +15,8 @@ __all__ = ["BlockHasher", "ExtraKeys", "InterningHasher", "VllmHasher", "extend_
 
 ExtraKeys = tuple[object, ...] | None
 
-_CONTENT_BITS = 48
+_CODE_BITS = 64
+_LARGEST_NUMBER = 1 << 63
 # Adapters are keyed by number before this version: one number per name, so names tell them apart as well.
 _ADAPTER_NAMES_SINCE: tuple[int, ...] = (0, 11, 1)
 
@@ -48,9 +49,13 @@ class InterningHasher:
         key = parent if isinstance(parent, int) else 0
         keys = []
         for content in contents:
-            # One integer per (parent, content): cheaper to make and to hash than a tuple.
-            pair = key << _CONTENT_BITS | number(content, len(contents_seen))
-            key = key_of(pair, len(prefixes_seen) + 1)
+            # One integer per (parent, content): cheaper to make and to hash than a tuple. Even numbers stand
+            # for themselves twofold, odd ones for a place in the list of other contents.
+            if type(content) is int and 0 <= content < _LARGEST_NUMBER:
+                code = content << 1
+            else:
+                code = number(content, len(contents_seen)) << 1 | 1
+            key = key_of(key << _CODE_BITS | code, len(prefixes_seen) + 1)
             keys.append(key)
         return keys
 

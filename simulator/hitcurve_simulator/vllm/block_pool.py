@@ -100,9 +100,10 @@ class BlockPool:
 
     def touch(self, blocks: Sequence[int]) -> None:
         """Hold cached blocks once more; idle ones leave the free queue."""
-        refs = self._refs
-        self.free_queue.remove([block for block in blocks if not refs[block]])
+        refs, idle = self._refs, self.free_queue.tail
         for block in blocks:
+            if not refs[block]:
+                del idle[block]
             refs[block] += 1
 
     def take_new(self, count: int) -> list[int]:
@@ -135,19 +136,19 @@ class BlockPool:
 
     def free(self, blocks: Iterable[int]) -> None:
         """Let go of blocks, the first to be evicted first. Those that nobody holds any more become free."""
-        refs, keys = self._refs, self._keys
-        idle = []
+        refs, keys, tail = self._refs, self._keys, self.free_queue.tail
+        unhashed_first = self._free_rule == "unhashed_first"
+        unhashed = []
         for block in blocks:
-            refs[block] -= 1
-            if not refs[block]:
-                idle.append(block)
-        if self._free_rule == "append":
-            self.free_queue.append(idle)
-            return
-        hashed = [block for block in idle if keys[block] is not None]
-        if len(hashed) < len(idle):
-            self.free_queue.prepend([block for block in idle if keys[block] is None])
-        self.free_queue.append(hashed)
+            count = refs[block] = refs[block] - 1
+            if count:
+                continue
+            if unhashed_first and keys[block] is None:
+                unhashed.append(block)
+            else:
+                tail[block] = None
+        if unhashed:
+            self.free_queue.prepend(unhashed)
 
     def reset_prefix_cache(self) -> bool:
         """Drop every hash; refused (False) while any block is held. The order of the free queue stays."""

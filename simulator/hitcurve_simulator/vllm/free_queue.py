@@ -1,7 +1,7 @@
 """The queue of free blocks in the order in which they are handed out. Every operation is O(1) per block."""
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 __all__ = ["FreeQueue"]
 
@@ -9,17 +9,20 @@ __all__ = ["FreeQueue"]
 class FreeQueue:
     """Three parts in order: blocks put back at the head, blocks never used, blocks put back at the tail.
 
-    Never-used blocks exist as a range, so that a pool without a limit costs nothing until it is used.
+    Never-used blocks exist as a range, so that a pool without a limit costs nothing until it is used. ``tail``
+    is open to the pool, which puts single blocks in and takes them out: a call per block would cost more than
+    the work.
     """
 
-    __slots__ = ("_head", "_next_fresh", "_num_blocks", "_tail")
+    __slots__ = ("_head", "_next_fresh", "_num_blocks", "tail")
 
     def __init__(self, num_blocks: int | None) -> None:
         """Blocks 1 to ``num_blocks`` - 1 are free; None means that fresh blocks never run out."""
         self._head: list[int] = []
         self._next_fresh = 1
         self._num_blocks = num_blocks
-        self._tail: OrderedDict[int, None] = OrderedDict()
+        self.tail: OrderedDict[int, None] = OrderedDict()
+        """Blocks put back at the tail, in order; every cached block that nobody holds lies here."""
 
     @property
     def used_up_to(self) -> int:
@@ -33,13 +36,13 @@ class FreeQueue:
     def __len__(self) -> int:
         """Free blocks of a limited pool; an unlimited one counts only those that were used before."""
         fresh = 0 if self._num_blocks is None else self._num_blocks - self._next_fresh
-        return len(self._head) + fresh + len(self._tail)
+        return len(self._head) + fresh + len(self.tail)
 
     def __iter__(self) -> Iterator[int]:
         yield from reversed(self._head)
         if self._num_blocks is not None:
             yield from range(self._next_fresh, self._num_blocks)
-        yield from self._tail
+        yield from self.tail
 
     def take(self, count: int) -> list[int]:
         """Remove and return the first ``count`` blocks; the caller checked ``has(count)``."""
@@ -56,22 +59,10 @@ class FreeQueue:
             if end > start:
                 taken.extend(range(start, end))
                 self._next_fresh = end
-            pop = self._tail.popitem
+            pop = self.tail.popitem
             taken.extend([pop(last=False)[0] for _ in range(count - len(taken))])
         return taken
 
     def prepend(self, blocks: list[int]) -> None:
         """Put blocks at the head; the first of them is handed out first."""
         self._head.extend(reversed(blocks))
-
-    def append(self, blocks: Iterable[int]) -> None:
-        """Put blocks at the tail, in this order."""
-        tail = self._tail
-        for block in blocks:
-            tail[block] = None
-
-    def remove(self, blocks: Iterable[int]) -> None:
-        """Take cached blocks out of the queue; such blocks always lie in the tail part."""
-        tail = self._tail
-        for block in blocks:
-            del tail[block]
