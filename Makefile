@@ -37,7 +37,7 @@ lint: $(VENV_STAMP)
 	$(BIN)/mypy
 
 bench: $(VENV_STAMP)
-	$(BIN)/python -m pytest tests/benchmarks --benchmark
+	@for script in tests/benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
 clean:
 	rm -rf .venv .venv-vllm .cache runs .mypy_cache .pytest_cache .ruff_cache .hypothesis
