@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+import orjson
+
 from hitcurve_loadtests.profiles.catalogue import Api
 from hitcurve_loadtests.prompts import Prompt
 from hitcurve_loadtests.settings import LoadSettings
@@ -41,4 +43,8 @@ def request_body(prompt: Prompt, model: str, settings: LoadSettings) -> bytes:
         body["ignore_eos"] = True
     if settings.cache_salt is not None:
         body["cache_salt"] = settings.cache_salt
-    return json.dumps(body).encode()
+    try:
+        return orjson.dumps(body)
+    except TypeError:
+        # A reply may hold half a surrogate pair, which orjson refuses and JSON can escape.
+        return json.dumps(body).encode()

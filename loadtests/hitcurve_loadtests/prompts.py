@@ -13,7 +13,7 @@ __all__ = ["IDENTITY_BYTES", "Message", "Prompt", "make_text"]
 IDENTITY_BYTES = 12
 """A text begins with this many letters that no other text has, so that not even a block of 16 tokens is shared."""
 
-_LETTERS = "abcdefghijklmnopqrstuvwxyz234567"
+_LETTERS = b"abcdefghijklmnopqrstuvwxyz234567"
 _WORD_LIST = (
     "after again air all along also answer area asks away back because been below best between black blue "
     "boat body both bring build call came carry change city clear close cold come could country cover cross "
@@ -23,7 +23,8 @@ _WORD_LIST = (
     "hard head hear heat help here high hold home horse hot hour house hundred idea inch island just keep "
     "kind king knew know land large last late laugh learn leave left less letter life light"
 )
-_WORDS = _WORD_LIST.split()
+_WORD_OF_BYTE = _WORD_LIST.split() * 2
+_TO_LETTERS = bytes(_LETTERS[byte % 32] for byte in range(256))
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +58,7 @@ def make_text(length: int, *name: object) -> str:
     Texts of one name and different lengths are prefixes of each other.
     """
     key = "\x1f".join(map(str, name)).encode()
-    identity = "".join(_LETTERS[byte % 32] for byte in hashlib.blake2b(key, digest_size=IDENTITY_BYTES).digest())
     # Words are at least three letters, so length / 4 of them and their spaces always suffice.
-    choices = hashlib.shake_128(key).digest(length // 4 + 1)
-    words = " ".join([_WORDS[byte % len(_WORDS)] for byte in choices])
-    return f"{identity} {words}"[:length]
+    digest = hashlib.shake_128(key).digest(IDENTITY_BYTES + length // 4 + 1)
+    identity = digest[:IDENTITY_BYTES].translate(_TO_LETTERS).decode()
+    return f"{identity} {' '.join([_WORD_OF_BYTE[byte] for byte in digest[IDENTITY_BYTES:]])}"[:length]

@@ -1,9 +1,10 @@
 """One finished request, and the file the finished requests are appended to."""
 
-import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
+
+import orjson
 
 from hitcurve.errors import EnvironmentFailed
 from hitcurve_loadtests.stream import Outcome
@@ -51,7 +52,7 @@ class RequestLog:
     def append(self, record: RequestRecord) -> None:
         """Write one line; EnvironmentFailed where the disk does not take it."""
         try:
-            os.write(self._descriptor, json.dumps(asdict(record)).encode() + b"\n")
+            os.write(self._descriptor, orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE))
         except OSError as error:
             raise _unwritable(self.path, error) from error
 

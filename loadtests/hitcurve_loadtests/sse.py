@@ -55,8 +55,8 @@ class EventReader:
         """Whether ``chunk`` is exactly one plain event, as nearly all are; the long way would find the same."""
         return (
             chunk.startswith(b"data: ")
+            and chunk.endswith(b"\n\n")
             and chunk.find(b"\n") == len(chunk) - 2
-            and chunk.endswith(b"\n")
             and b"\r" not in chunk
             and not (self._line or self._data or self._skip_newline)
         )

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import orjson
+
 from hitcurve_loadtests.sse import EventReader
 from hitcurve_loadtests.usage import Usage, read_usage
 
@@ -19,7 +21,6 @@ Outcome = Literal["ok", "failed"]
 _DONE = b"[DONE]"
 _BODY_NOT_EVENTS = b"{[<"
 _LONGEST_REASON = 200
-_raw_decode = json.JSONDecoder().raw_decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +137,7 @@ class StreamMeter:
         if not isinstance(event, dict):
             self._failure = self._failure or "an event of the stream is not a JSON object"
             return
-        if (error := _error_text(event)) is not None:
+        if ("error" in event or event.get("object") == "error") and (error := _error_text(event)) is not None:
             self._failure = self._failure or f"error inside the stream: {error}"
         if (usage := event.get("usage")) is not None:
             self._usage = read_usage(usage)
@@ -148,8 +149,10 @@ class StreamMeter:
             if not isinstance(choice, dict):
                 continue
             content, reasoning, other = _delta(choice)
-            any_content = any_content or bool(content) or other
-            any_token = any_token or any_content or bool(reasoning)
+            if content or other:
+                any_token = any_content = True
+            elif reasoning:
+                any_token = True
             if choice.get("index", 0) == 0:
                 self._text.append(content)
                 self._reasoning.append(reasoning)
@@ -158,7 +161,8 @@ class StreamMeter:
         if any_token:
             self._content_events += 1
             self._last_token_s = at_s
-            self._first_token_s = at_s if self._first_token_s is None else self._first_token_s
+            if self._first_token_s is None:
+                self._first_token_s = at_s
             if any_content and self._first_content_s is None:
                 self._first_content_s = at_s
 
@@ -222,10 +226,11 @@ class StreamMeter:
 
 
 def _decode(data: bytes) -> object:
-    """``json.loads`` without its search for encodings and surrounding blanks, half of its time on short events."""
-    text = data.decode()
-    value, end = _raw_decode(text)
-    return value if end == len(text) else json.loads(text)
+    """The JSON value; orjson is four times as fast and refuses a few odd values that ``json`` takes."""
+    try:
+        return orjson.loads(data)
+    except ValueError:
+        return json.loads(data)
 
 
 def _delta(choice: Mapping[str, Any]) -> tuple[str, str, bool]:

@@ -22,6 +22,8 @@ from hitcurve_loadtests.percentiles import describe
 from hitcurve_loadtests.prompts import IDENTITY_BYTES, make_text
 
 SEED = 1
+FIRST_S = 0.05
+TOKENS = 20
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 MODELS = json.dumps({"data": [{"id": "tiny"}]}).encode()
 
@@ -91,6 +93,8 @@ class Server(asyncio.Protocol):
         due_s = loop.time() + self.first_s
         for number in range(self.tokens):
             await asyncio.sleep(max(due_s - loop.time(), 0))
+            if self._transport.is_closing():
+                return
             if number == 0 and self.gap_s:
                 self.seen.append((name, received_s, time.perf_counter()))
             self._transport.write(token("length" if number == self.tokens - 1 else None))
@@ -178,9 +182,11 @@ def throughput(tokens: int, apart: bool, users: int, seconds: float, rounds: int
 def ttft(streams: int, gap_ms: float, seconds: float) -> None:
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "server.json"
-        server = RunningServer("--tokens", 20, "--first-ms", 50, "--gap-ms", gap_ms, "--log", log)
+        server = RunningServer("--tokens", TOKENS, "--first-ms", 1e3 * FIRST_S, "--gap-ms", gap_ms, "--log", log)
+        # Arrivals at random times, since 50 closed-loop users would all expect their tokens at the same instant.
+        rate = streams / (FIRST_S + (TOKENS - 1) * gap_ms / 1e3)
         summary = hitcurve_load(
-            *(server.url, "unique", "--users", streams, "--duration", seconds, "--out", folder, "--max-lag", 10),
+            *(server.url, "unique", "--rate", rate, "--duration", seconds, "--out", folder, "--max-lag", 10),
         )
         server.stop()
         true = {name: sent - received for name, received, sent in json.loads(log.read_text())}
@@ -191,7 +197,9 @@ def ttft(streams: int, gap_ms: float, seconds: float) -> None:
         errors.append(line["ttft_s"] - true[make_text(IDENTITY_BYTES, SEED, "unique", number)])
     error, measured, real = describe(errors), describe([line["ttft_s"] for line in lines]), describe(true.values())
     hub = summary["lag_s"]["hub"]
-    print(f"{streams} streams, a token every {gap_ms:g} ms each, {len(lines)} requests in {seconds:g} s")
+    print(
+        f"{streams} streams on average, a token every {gap_ms:g} ms each, {len(lines)} requests in {seconds:g} s"
+    )
     for title, it in (("server's TTFT", real), ("measured TTFT", measured), ("difference", error)):
         assert it.p50 is not None
         assert it.p99 is not None
