@@ -58,7 +58,7 @@ class Climb:
         trend = self._late(noise)
         if trend is None or self.total.scrapes < config.flat_scrapes:
             return False
-        if trend.rise + trend.error <= config.flat_rise:
+        if max(trend.rise, 0.0) + trend.error <= config.flat_rise:
             return True
         quiet = self.total.requests >= config.flat_requests and self.total.scrapes >= config.flat_quiet_scrapes
         return quiet and trend.rise <= 0.75 * trend.error

@@ -29,7 +29,7 @@ class CurveConfig:
     """Smallest step down, as a difference of hit rates, that can read `degraded`."""
     step_share: float = 0.15
     """The same as a share of the baseline; the larger of the two counts."""
-    step_scatters: float = 3.0
+    step_scatters: float = 5.0
     """A step must also exceed this many times the learnt scatter."""
     lasting_scrapes: int = 4
     """Scrapes with traffic that a step must last before it reads `degraded`."""
@@ -42,7 +42,7 @@ class CurveConfig:
     accept_after_s: float = 3600.0
     """When a lasting new level becomes the baseline without anybody accepting it."""
 
-    collapse_share: float = 0.3
+    collapse_share: float = 0.4
     """Share of the baseline below which a sudden fall reads `collapsed`."""
     reset_share: float = 0.5
     """The same where a reset is known; larger, since the scrape with the reset holds traffic from before it."""
@@ -79,6 +79,8 @@ class CurveConfig:
     """Time within which they must happen; slower swings are drift."""
     swing_bin_requests: float = 8.0
     """Effective requests that scrapes are gathered to before they count as a point of a swing."""
+    swing_after_scrapes: int = 12
+    """Scrapes with traffic from which the noise between neighbours is learnt before swings are believed."""
 
     idle_after_s: float = 300.0
     """Silence that always reads `no_traffic`, however rare requests are."""

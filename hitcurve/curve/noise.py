@@ -4,6 +4,7 @@ The rate of a scrape with ``n`` requests has the variance ``p (1 - p) f / n + s*
 averages out with more requests, the scatter ``s`` (mix of traffic, bursts with one fate) does not.
 """
 
+from hitcurve.curve.batch import Batch
 from hitcurve.curve.config import CurveConfig
 
 __all__ = ["Noise", "clipped"]
@@ -12,7 +13,7 @@ _LEAST_RATE = 0.02
 _REQUEST_NOISE = (0.05, 30.0)
 _SCATTER = (0.01, 0.15)
 _OUTLIER_VARIANCES = 9.0
-_PRIOR_SCRAPES = 15
+_PRIOR_SCRAPES = 10
 
 
 def clipped(rate: float) -> float:
@@ -42,6 +43,12 @@ class Noise:
         """Independent, equally large requests that would prove as much as this scrape; bounded by the scatter."""
         binomial = clipped(rate) * (1.0 - clipped(rate))
         return binomial / self.variance(rate, requests)
+
+    def learn_from_neighbours(self, before: Batch, batch: Batch) -> None:
+        """Take in the step between two scrapes, where no level is known that they should lie on."""
+        pooled = (before.hits + batch.hits) / (before.queries + batch.queries)
+        both = (1.0 + batch.requests / before.requests) ** 0.5
+        self.learn((batch.rate - before.rate) / both, pooled, batch.requests)
 
     def learn(self, residual: float, rate: float, requests: float) -> None:
         """Take in how far one scrape lay off the level; outliers are cut at three standard errors."""

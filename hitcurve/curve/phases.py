@@ -1,6 +1,7 @@
 """The states that traffic proves, and what leads from one to the next.
 
-``no_traffic`` and ``stalled`` lie over these and are decided by the classifier itself.
+``no_traffic`` and ``stalled`` lie over these and are decided by the classifier itself. Longer than 300 lines
+because a state machine is read as a whole.
 """
 
 import math
@@ -10,6 +11,7 @@ from typing import Literal
 from hitcurve.curve.batch import Batch, Sum
 from hitcurve.curve.causes import Signals
 from hitcurve.curve.config import CurveConfig
+from hitcurve.curve.low import LowRate
 from hitcurve.curve.step import StepTest
 from hitcurve.curve.track import Track
 from hitcurve.reading import Cause
@@ -24,6 +26,7 @@ _LEAST_WARM_RATE = 0.15
 _RESET_SCRAPES = 2
 _RISE_SCRAPES = 3
 _BURST_COLLAPSE_SHARE = 0.1
+_CLIMB_ERRORS = 2.0
 
 
 class Phases:
@@ -33,6 +36,7 @@ class Phases:
         self._config = config
         self._track = track
         self._signals = signals
+        self._low = LowRate(config)
         self.phase: Phase = "cold"
         self.cause: Cause | None = None
         self.onset_s = 0.0
@@ -45,9 +49,7 @@ class Phases:
         self._recovery = StepTest()
         self._reset_scrapes = 0
         self._entered_s = 0.0
-        self._epoch = Sum()
-        self._returning = Sum()
-        self._return_open = False
+        self._returned: Sum | None = None
         self._steps: dict[Phase, Callable[[Batch, float], None]] = {
             "cold": self._from_cold,
             "warming": self._from_warming,
@@ -58,18 +60,19 @@ class Phases:
             "oscillating": self._from_oscillating,
         }
 
+    # What happens to the engine
+
     def restart(self, at_s: float, cause: Cause | None) -> None:
         """The engine (re)started: everything is new."""
-        self.former = self._held_level()
+        self.former = self.held_level()
         self._new_epoch()
         self._reset_scrapes = 0
         self._enter("cold", cause, at_s, at_s)
 
     def reset(self, at_s: float, traffic: bool) -> None:
         """The cache was cleared. Under traffic from a warm level the next scrapes tell whether it was a fall."""
-        level = self._held_level()
-        warm = level is not None and level > self._config.low_rate
-        self.former = level
+        self.former = self.held_level()
+        warm = self.former is not None and self.former > self._config.low_rate
         cold = self.phase == "cold"
         self._new_epoch()
         self._reset_scrapes = _RESET_SCRAPES if warm and traffic else 0
@@ -77,14 +80,21 @@ class Phases:
 
     def after_idle(self) -> None:
         """Traffic returns after a long silence: what is new since then must miss first."""
-        self._return_open = True
-        self._returning = Sum()
+        self._returned = Sum()
         self._track.clear_tests()
+
+    def accept(self, at_s: float) -> None:
+        """Take the present level as the new baseline."""
+        level = self._run if self._run.rate is not None else self._track.recent()
+        if self.phase not in ("degraded", "collapsed", "oscillating") or level.rate is None:
+            return
+        self._track.settle(level)
+        low = level.rate <= self._config.low_rate
+        self._enter("low" if low else "steady", self._low_cause() if low else None, at_s, at_s)
 
     def observe(self, batch: Batch, effective: float) -> None:
         """Decide on the phase after one more batch."""
-        self._epoch.add(batch, effective)
-        self._close_return(batch, effective)
+        self._watch_return(batch, effective)
         if self._reset_scrapes > 0 and self._reset_shows(batch):
             return
         if self.phase not in ("cold", "oscillating") and self._track.swings.swinging(batch.to_s):
@@ -92,19 +102,8 @@ class Phases:
             return
         self._steps[self.phase](batch, effective)
 
-    def accept(self, at_s: float) -> None:
-        """Take the present level as the new baseline."""
-        if self.phase not in ("degraded", "collapsed", "oscillating"):
-            return
-        level = self._run if self._run.rate is not None else self._track.recent()
-        rate = level.rate
-        if rate is None:
-            return
-        self._track.settle(level)
-        low = rate <= self._config.low_rate
-        self._enter("low" if low else "steady", self._low_cause() if low else None, at_s, at_s)
-
-    def _held_level(self) -> float | None:
+    def held_level(self) -> float | None:
+        """The level that a fall from here is measured against."""
         track = self._track
         if self.phase in ("collapsed", "oscillating", "degraded"):
             return self.former
@@ -115,8 +114,7 @@ class Phases:
     def _new_epoch(self) -> None:
         self._track.forget()
         self._comparable = False
-        self._return_open = False
-        self._epoch = Sum()
+        self._returned = None
 
     def _enter(self, phase: Phase, cause: Cause | None, at_s: float, onset_s: float) -> None:
         self.phase, self.cause = phase, cause
@@ -126,13 +124,13 @@ class Phases:
         if phase == "warming":
             self._track.restart_climb()
 
-    def _close_return(self, batch: Batch, effective: float) -> None:
-        if not self._return_open:
+    def _watch_return(self, batch: Batch, effective: float) -> None:
+        if self._returned is None:
             return
-        self._returning.add(batch, effective)
+        self._returned.add(batch, effective)
         calm = self._track.drop.score == 0.0 and self.phase == "steady"
-        if calm and self._returning.requests >= self._config.flat_requests:
-            self._return_open = False
+        if calm and self._returned.requests >= self._config.flat_requests:
+            self._returned = None
 
     def _reset_shows(self, batch: Batch) -> bool:
         """Within two scrapes of a known reset, a rate of half the level before is the fall."""
@@ -143,159 +141,159 @@ class Phases:
         self._enter("collapsed", "reset", batch.to_s, batch.from_s)
         return True
 
+    def _leave_level(self, former: float | None) -> None:
+        """The curve has left its baseline; ``former`` is what it may be held against later, if anything."""
+        self.former, self._comparable = former, former is not None
+        self._track.baseline = None
+        self._track.clear_tests()
+
+    # Warming up
+
     def _from_cold(self, batch: Batch, effective: float) -> None:
-        track, config = self._track, self._config
+        track = self._track
         if track.climb.climbing(track.noise):
             self._enter("warming", self.cause, batch.to_s, batch.from_s)
-        elif track.climb.flat(track.noise, config):
+        elif track.climb.flat(track.noise, self._config):
             self._settle(batch)
 
     def _from_warming(self, batch: Batch, effective: float) -> None:
-        track, config = self._track, self._config
-        before = track.recent(_FEW_REQUESTS * 3, self.onset_s)
+        track = self._track
+        before = track.before
         if before.effective >= _FEW_REQUESTS and before.rate is not None and before.rate >= _LEAST_WARM_RATE:
-            track.fall.observe(batch, effective, before.rate, 0.1 * before.rate)
-            if track.fallen(batch, before.rate, config.collapse_share):
+            track.test_fall(batch, effective, before.rate)
+            if track.fallen(batch, before.rate, self._config.collapse_share):
                 self._collapse(batch, before.rate)
                 return
-        if track.climb.flat(track.noise, config):
+        if track.climb.flat(track.noise, self._config):
             self._settle(batch)
 
     def _settle(self, batch: Batch) -> None:
         """The curve is flat: say at which kind of level."""
-        track, config = self._track, self._config
+        track, stretch = self._track, self._track.climb.total
         level = track.climb.last_half()
-        rate = level.rate
+        rate, error = level.rate, track.error(level)
         assert rate is not None
-        if rate <= config.low_rate:
-            if self._should_have_warmed() and rate + track.error(level) <= config.low_rate:
-                self._enter("low", self._low_cause(), batch.to_s, self._epoch.from_s)
+        warmed = self._low.warmed(stretch)
+        if rate <= self._config.low_rate and not (warmed and self._low.almost_nothing(level, error)):
+            return
+        if warmed and (self._low.almost_nothing(level, error) or self._low.below_ceiling(level, error)):
+            self._enter("low", self._low_cause(), batch.to_s, stretch.from_s)
             return
         former = self.former if self._comparable else None
-        self._return_open = False
+        self._returned = None
         track.settle(level)
         if former is not None and rate < former - track.least_step:
-            cause = self._signals.of_change(self.onset_s)
-            self._enter("degraded", cause, batch.to_s, self.onset_s)
-            self.former = former
+            self._enter("degraded", self._signals.of_change(self.onset_s), batch.to_s, self.onset_s)
             self._run.merge(level)
-        elif self._below_ceiling(level):
-            self._enter("low", self._low_cause(), batch.to_s, self._epoch.from_s)
         else:
             self._enter("steady", None, batch.to_s, batch.to_s)
 
-    def _should_have_warmed(self) -> bool:
-        epoch, config = self._epoch, self._config
-        return epoch.requests >= config.low_after_requests and epoch.to_s - epoch.from_s >= config.low_after_s
-
-    def _below_ceiling(self, level: Sum) -> bool:
-        config = self._config
-        if config.ceiling is None or level.rate is None or not self._should_have_warmed():
-            return False
-        return level.rate + 2 * self._track.error(level) < config.ceiling_share * config.ceiling
-
     def _low_cause(self) -> Cause:
-        return self._signals.of_low_rate(self._epoch.from_s)
+        return self._signals.of_low_rate(self._track.climb.total.from_s)
+
+    # Falling from a level
 
     def _from_steady(self, batch: Batch, effective: float) -> None:
-        track, config = self._track, self._config
+        track = self._track
         level = track.level
         assert level is not None
         track.test_steps(batch, effective, level)
-        held = track.bursting and self._signals.of_change(track.drop.since.from_s) in ("unknown", "traffic_shift")
-        if level >= _LEAST_WARM_RATE and not self._return_open:
-            share = _BURST_COLLAPSE_SHARE if held else config.collapse_share
-            if track.fallen(batch, level, share):
-                self._collapse(batch, level)
-                return
-        if self._dropped(level, held):
+        burst = track.bursting and self._signals.of_change(track.drop.since.from_s) in ("unknown", "traffic_shift")
+        share = _BURST_COLLAPSE_SHARE if burst else self._config.collapse_share
+        if level >= _LEAST_WARM_RATE and self._returned is None and track.fallen(batch, level, share):
+            self._collapse(batch, level)
+        elif self._dipped():
+            self._leave_dip(batch, level)
+        elif self._dropped(level, burst):
             self._degrade(batch, level)
-            return
-        if track.rise.score >= track.threshold and track.rise.since.scrapes >= _RISE_SCRAPES:
-            self._comparable, self.former = False, None
-            track.baseline = None
-            track.clear_tests()
-            self._enter("warming", None, batch.to_s, track.rise.since.from_s)
-            return
-        track.follow(batch, effective, level)
-        self._check_low(batch)
+        elif track.rise.score >= track.threshold and track.rise.since.scrapes >= _RISE_SCRAPES:
+            onset_s = track.rise.since.from_s
+            self._leave_level(None)
+            self._enter("warming", None, batch.to_s, onset_s)
+        else:
+            track.follow(batch, effective, level)
+            self._check_low(batch)
 
-    def _dropped(self, level: float, held: bool) -> bool:
+    def _dipped(self) -> bool:
+        """A fall is proven, and the curve already climbs out of it."""
+        track = self._track
+        run, recent = track.proven_fall(), track.recent()
+        if run is None or run.rate is None or recent.rate is None:
+            return False
+        return recent.rate - run.rate > _CLIMB_ERRORS * track.error(recent)
+
+    def _leave_dip(self, batch: Batch, level: float) -> None:
+        run = self._track.proven_fall() or self._track.drop.since
+        onset_s = run.from_s
+        self._leave_level(level)
+        self._enter("warming", self._signals.of_change(onset_s), batch.to_s, onset_s)
+
+    def _dropped(self, level: float, burst: bool) -> bool:
         track, config = self._track, self._config
         run, recent = track.drop.since, track.recent()
         if track.drop.score < track.threshold or run.rate is None or recent.rate is None:
             return False
-        lasting_s = config.burst_lasting_s if held else config.lasting_s
+        lasting_s = config.burst_lasting_s if burst else config.lasting_s
         lasts = run.scrapes >= config.lasting_scrapes and run.to_s - run.from_s >= lasting_s
         deep = run.rate <= level - 0.8 * track.least_step and recent.rate <= level - track.least_step / 2
         return lasts and deep
 
     def _degrade(self, batch: Batch, level: float) -> None:
-        track = self._track
-        run = track.drop.since
-        self.former, self._comparable = level, True
-        if self._return_open:
-            self._return_open = False
+        track, run = self._track, self._track.drop.since
+        if self._returned is not None:
+            self._returned = None
+            self._leave_level(level)
             self._enter("warming", "traffic_shift", batch.to_s, run.from_s)
-            track.baseline = None
-            track.clear_tests()
             return
+        self.former, self._comparable = level, True
         self._enter("degraded", self._signals.of_change(run.from_s), batch.to_s, run.from_s)
         self._run.merge(run)
         track.clear_tests()
 
     def _collapse(self, batch: Batch, level: float) -> None:
         onset_s = self._track.fall.since.from_s
-        self.former, self._comparable = level, True
+        self._leave_level(level)
         self._enter("collapsed", self._signals.of_change(onset_s), batch.to_s, onset_s)
-        self._track.baseline = None
-        self._track.clear_tests()
 
     def _oscillate(self, batch: Batch) -> None:
-        track = self._track
-        onset_s = track.swings.first_turn_s or batch.from_s
-        if self.phase == "steady":
-            self.former, self._comparable = track.level, True
+        onset_s = self._track.swings.first_turn_s or batch.from_s
+        former = self._track.level if self.phase == "steady" else (self.former if self._comparable else None)
+        self._leave_level(former)
         self._enter("oscillating", self._signals.of_change(onset_s), batch.to_s, onset_s)
-        track.baseline = None
-        track.clear_tests()
 
     def _check_low(self, batch: Batch) -> None:
-        track, config = self._track, self._config
+        track, low = self._track, self._low
         level, recent = track.baseline, track.recent()
-        if level is None or level.rate is None or recent.rate is None:
+        if level is None or recent.rate is None or not low.warmed(track.climb.total):
             return
-        low = level.rate + track.error(level) <= config.low_rate and recent.rate <= config.low_rate
-        if (low and self._should_have_warmed()) or self._below_ceiling(level):
+        error = track.error(level)
+        nothing = low.almost_nothing(level, error) and recent.rate <= self._config.low_rate
+        if nothing or low.below_ceiling(level, error):
             self._enter("low", self._low_cause(), batch.to_s, batch.to_s)
 
+    # Coming back
+
     def _from_low(self, batch: Batch, effective: float) -> None:
-        track, config = self._track, self._config
+        track = self._track
         recent = track.recent()
-        leave = config.low_rate + config.low_exit
-        if config.ceiling is not None:
-            leave = max(leave, config.ceiling_share * config.ceiling + config.low_exit)
-        if recent.rate is not None and recent.rate - 2 * track.error(recent) > leave:
-            self.former, self._comparable = None, False
-            track.baseline = None
+        if self._low.left(recent, track.error(recent)):
+            self._leave_level(None)
             self._enter("warming", None, batch.to_s, recent.from_s)
 
     def _from_degraded(self, batch: Batch, effective: float) -> None:
         track, config = self._track, self._config
         former, now = self.former, self._run.rate
         assert former is not None
-        if now is None:
-            self._run.add(batch, effective)
-            return
-        track.fall.observe(batch, effective, now, 0.1 * now)
+        assert now is not None
+        track.test_fall(batch, effective, now)
         if now >= _LEAST_WARM_RATE and track.fallen(batch, now, config.collapse_share):
             self._collapse(batch, former)
             return
         goal = former - track.least_step / 2
-        self._recovery.observe(batch, effective, now, max(goal, now + 0.01))
+        self._recovery.observe(batch, effective, now, max(goal, now + 0.01), math.inf)
         back = self._recovery.since
         if self._recovery.score >= _RECOVERY_SCORE and back.scrapes >= 2 and (back.rate or 0.0) >= goal:
-            if track.baseline is None or (track.level or 0.0) < goal:
+            if (track.level or 0.0) < goal:
                 track.settle(back)
             self._enter("steady", None, batch.to_s, back.from_s)
             return
@@ -309,8 +307,8 @@ class Phases:
         track, config = self._track, self._config
         self._run.add(batch, effective)
         recent = track.recent(_FEW_REQUESTS, self._entered_s)
-        rate, floor = recent.rate, config.collapse_share * (self.former or 0.0)
-        if rate is not None and rate - track.error(recent) > max(floor, 0.02):
+        floor = max(config.collapse_share * (self.former or 0.0), 0.02)
+        if recent.rate is not None and recent.rate - track.error(recent) > floor:
             self._enter("warming", self.cause if self.cause == "reset" else None, batch.to_s, recent.from_s)
         elif batch.to_s - self._entered_s >= config.accept_after_s:
             self.accept(batch.to_s)

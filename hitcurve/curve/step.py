@@ -29,12 +29,13 @@ class StepTest:
         self.since = Sum()
         """Evidence since the likeliest time of the step."""
 
-    def observe(self, batch: Batch, effective: float, now: float, then: float) -> None:
+    def observe(self, batch: Batch, effective: float, now: float, then: float, most: float) -> None:
+        """Take in a batch, which may add ``most`` to the score at most."""
         before, after = clipped(now), clipped(then)
         gain = batch.rate * math.log(after / before) + (1.0 - batch.rate) * math.log(
             (1.0 - after) / (1.0 - before)
         )
-        self.score = max(0.0, self.score + effective * gain)
+        self.score = max(0.0, self.score + min(effective * gain, most))
         if self.score == 0.0:
             self.since = Sum()
         else:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from hitcurve.curve.batch import Batch, Sum
 from hitcurve.curve.config import CurveConfig
-from hitcurve.curve.noise import Noise, clipped
+from hitcurve.curve.noise import Noise
 
 __all__ = ["Swings"]
 
@@ -26,13 +26,17 @@ class Swings:
 
     def __init__(self, config: CurveConfig) -> None:
         self._config = config
+        self._noise = Noise(config)
+        self._learnt = 0
+        self._previous: Batch | None = None
         self._bin = Sum()
         self._index = 0
         self._extreme: _Point | None = None
         self._direction = 0
         self._turns: deque[_Point] = deque(maxlen=16)
 
-    def add(self, batch: Batch, effective: float, noise: Noise) -> None:
+    def add(self, batch: Batch, effective: float) -> None:
+        self._learn(batch)
         self._bin.add(batch, effective)
         if self._bin.effective < self._config.swing_bin_requests:
             return
@@ -41,9 +45,17 @@ class Swings:
         point = _Point(batch.to_s, self._index, rate, self._bin.requests)
         self._index += 1
         self._bin = Sum()
-        self._move(point, noise)
+        self._move(point)
 
-    def _move(self, point: _Point, noise: Noise) -> None:
+    def _learn(self, batch: Batch) -> None:
+        """Noise between neighbouring scrapes, which slow swings leave small; not learnt from proven swings."""
+        before, self._previous = self._previous, batch
+        if before is None or self.swinging(batch.to_s):
+            return
+        self._noise.learn_from_neighbours(before, batch)
+        self._learnt += 1
+
+    def _move(self, point: _Point) -> None:
         extreme = self._extreme
         if extreme is None:
             self._extreme = point
@@ -52,17 +64,16 @@ class Swings:
         if moved * self._direction > 0 or (self._direction == 0 and moved == 0):
             self._extreme = point
             return
-        if abs(moved) < self._least_swing(extreme, point, noise):
+        if abs(moved) < self._least_swing(extreme, point):
             return
         if self._direction != 0:
             self._turns.append(extreme)
         self._direction = 1 if moved > 0 else -1
         self._extreme = point
 
-    def _least_swing(self, one: _Point, other: _Point, noise: Noise) -> float:
-        middle = clipped((one.rate + other.rate) / 2)
-        factor = max(noise.request_noise, 1.0)
-        variance = middle * (1.0 - middle) * factor * (1.0 / one.requests + 1.0 / other.requests)
+    def _least_swing(self, one: _Point, other: _Point) -> float:
+        middle = (one.rate + other.rate) / 2
+        variance = sum(self._noise.variance(middle, point.requests) for point in (one, other))
         return float(max(self._config.swing_rate, self._config.swing_noises * variance**0.5))
 
     def turns(self, at_s: float) -> int:
@@ -70,7 +81,8 @@ class Swings:
         return sum(turn.at_s > at_s - self._config.swing_window_s for turn in self._turns)
 
     def swinging(self, at_s: float) -> bool:
-        return self.turns(at_s) >= self._config.swing_turns and not self.quiet()
+        known = self._learnt >= self._config.swing_after_scrapes
+        return known and self.turns(at_s) >= self._config.swing_turns and not self.quiet()
 
     def quiet(self) -> bool:
         """No new extreme for twice as long as a swing usually takes."""

@@ -15,6 +15,8 @@ __all__ = ["Track"]
 _RECENT_EFFECTIVE = 20.0
 _RECENT_SCRAPES = 120
 _DEEP_FALL = 0.1
+_MANY_REQUESTS = 20.0
+_SHARE_OF_PROOF = 0.6
 _SIZE_MEMORY_REQUESTS = 1000.0
 _PACE_PRIOR_S = 60.0
 
@@ -27,6 +29,7 @@ class Track:
         self.noise = Noise(config)
         self.baseline: Sum | None = None
         self._pending = Sum()
+        self._held: deque[tuple[float, float, float]] = deque(maxlen=_RECENT_SCRAPES)
         self.fall = StepTest()
         self.drop = StepTest()
         self.rise = StepTest()
@@ -38,6 +41,8 @@ class Track:
         self._pace_requests = 0.0
         self._pace_s = 0.0
         self.pace_now = 0.0
+        self.before = Sum()
+        """The newest scrapes before the last batch."""
 
     @property
     def level(self) -> float | None:
@@ -78,9 +83,12 @@ class Track:
         """Take in a batch for everything but the tests; returns its effective requests."""
         near = self.level if self.level is not None else self.recent().rate
         effective = self.weigh(batch, batch.rate if near is None else near)
+        if self.baseline is None and self._recent and not self.swings.swinging(batch.to_s):
+            self.noise.learn_from_neighbours(self._recent[-1][0], batch)
+        self.before = self.recent()
         self._recent.append((batch, effective))
         self.climb.add(batch, effective)
-        self.swings.add(batch, effective, self.noise)
+        self.swings.add(batch, effective)
         return effective
 
     def pass_time(self, seconds: float, batch: Batch | None) -> None:
@@ -110,30 +118,53 @@ class Track:
     def error(self, part: Sum) -> float:
         """Standard error of the rate of a sum."""
         rate = part.rate
-        return 1.0 if rate is None else self.noise.variance(rate, part.requests, part.scrapes) ** 0.5
+        return 1.0 if rate is None else float(self.noise.variance(rate, part.requests, part.scrapes) ** 0.5)
 
     def test_steps(self, batch: Batch, effective: float, level: float) -> None:
-        """Feed the tests for a collapse, a step down and a rise from ``level``."""
+        """Feed the tests for a collapse, a step down and a rise from ``level``, less what it may be wrong by."""
         step = self.least_step
-        self.fall.observe(batch, effective, level, _DEEP_FALL * level)
-        self.drop.observe(batch, effective, level, level - step)
-        self.rise.observe(batch, effective, level, level + step)
+        error = self.error(self.baseline) if self.baseline else 0.0
+        low, high = level - error, level + error
+        most = self._most_score(batch)
+        self.fall.observe(batch, effective, low, _DEEP_FALL * low, most)
+        self.drop.observe(batch, effective, low, low - step, most)
+        self.rise.observe(batch, effective, high, high + step, most)
+
+    def test_fall(self, batch: Batch, effective: float, level: float) -> None:
+        """Feed the test for a collapse alone."""
+        self.fall.observe(batch, effective, level, _DEEP_FALL * level, self._most_score(batch))
+
+    def _most_score(self, batch: Batch) -> float:
+        """A scrape of few requests never proves a step alone: one huge request could fake it."""
+        return math.inf if batch.requests >= _MANY_REQUESTS else _SHARE_OF_PROOF * self.threshold
 
     def fallen(self, batch: Batch, level: float, share: float) -> bool:
         """The rate is proven to have fallen below a share of ``level``."""
-        run = self.fall.since.rate
-        return self.fall.score >= self.threshold and run is not None and min(run, batch.rate) <= share * level
+        run = self.fall.since
+        if self.fall.score < self.threshold or run.rate is None:
+            return False
+        last = float(self.noise.variance(batch.rate, batch.requests) ** 0.5)
+        lowest = min(run.rate + self.error(run) / 2, batch.rate + last / 2)
+        return lowest <= share * level
+
+    def proven_fall(self) -> Sum | None:
+        """The evidence since the onset of a fall of any depth, once it is proven."""
+        for test in (self.fall, self.drop):
+            if test.score >= self.threshold:
+                return test.since
+        return None
 
     def follow(self, batch: Batch, effective: float, level: float) -> None:
         """Let the baseline follow. Scrapes under suspicion of a step wait until the suspicion is gone."""
         assert self.baseline is not None
-        self.noise.learn(batch.rate - level, level, batch.requests)
         self._pending.add(batch, effective)
-        if (
-            self.drop.score > 0.0
-            and self.drop.since.to_s - self.drop.since.from_s < self._config.baseline_memory_s
-        ):
+        self._held.append((batch.rate - level, level, batch.requests))
+        suspected_s = self.drop.since.to_s - self.drop.since.from_s
+        if self.drop.score > 0.0 and suspected_s < self._config.baseline_memory_s:
             return
+        for residual, rate, requests in self._held:
+            self.noise.learn(residual, rate, requests)
+        self._held.clear()
         seconds = self._pending.to_s - self._pending.from_s
         self.baseline.decay(math.exp(-seconds / self._config.baseline_memory_s))
         self.baseline.merge(self._pending)
@@ -150,6 +181,7 @@ class Track:
         for test in (self.fall, self.drop, self.rise):
             test.clear()
         self._pending = Sum()
+        self._held.clear()
 
     def restart_climb(self) -> None:
         self.climb = Climb()
