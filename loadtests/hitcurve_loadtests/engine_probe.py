@@ -2,6 +2,7 @@
 
 import json
 
+from gevent import Timeout
 from geventhttpclient import HTTPClient
 
 from hitcurve.errors import EnvironmentFailed, UsageError
@@ -12,6 +13,7 @@ from hitcurve_loadtests.transport import BROKEN, explain
 __all__ = ["models_to_load"]
 
 _MODELS = "/v1/models"
+_PATIENCE_S = 10.0
 
 
 def models_to_load(client: HTTPClient, base_path: str, settings: LoadSettings) -> tuple[str, ...]:
@@ -21,8 +23,9 @@ def models_to_load(client: HTTPClient, base_path: str, settings: LoadSettings) -
     """
     headers = {**request_headers(settings), "Accept": "application/json"}
     try:
-        response = client.request("GET", base_path + _MODELS, headers=headers)
-        status, body = response.status_code, bytes(response.read())
+        with Timeout(_PATIENCE_S):
+            response = client.request("GET", base_path + _MODELS, headers=headers)
+            status, body = response.status_code, bytes(response.read())
     except BROKEN as error:
         raise EnvironmentFailed(
             f"no engine answers at {settings.host} ({explain(error)}); start it or correct --host."

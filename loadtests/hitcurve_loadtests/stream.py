@@ -20,6 +20,8 @@ Outcome = Literal["ok", "failed"]
 
 _DONE = b"[DONE]"
 _BODY_NOT_EVENTS = b"{[<"
+_BROKEN_OFF = ("abort", "error")
+"""Finish reasons of requests that were not carried out (vLLM 0.32: FINISH_REASON_STRINGS)."""
 _LONGEST_REASON = 200
 
 
@@ -156,8 +158,7 @@ class StreamMeter:
             if choice.get("index", 0) == 0:
                 self._text.append(content)
                 self._reasoning.append(reasoning)
-            if choice.get("finish_reason"):
-                self._complete = True
+            self._take_finish(choice.get("finish_reason"))
         if any_token:
             self._content_events += 1
             self._last_token_s = at_s
@@ -165,6 +166,12 @@ class StreamMeter:
                 self._first_token_s = at_s
             if any_content and self._first_content_s is None:
                 self._first_content_s = at_s
+
+    def _take_finish(self, reason: object) -> None:
+        if reason:
+            self._complete = True
+            if reason in _BROKEN_OFF:
+                self._failure = self._failure or f"the engine ended it with finish_reason '{reason}'"
 
     def _take_rest(self) -> None:
         """The last event may lack its blank line; half an event is what a cut connection leaves behind."""
@@ -204,7 +211,7 @@ class StreamMeter:
                 content, reasoning, _ = _delta(choice)
                 self._text.append(content)
                 self._reasoning.append(reasoning)
-                self._complete = self._complete or bool(choice.get("finish_reason"))
+                self._take_finish(choice.get("finish_reason"))
 
     def _incomplete(self) -> str | None:
         if self._status is None:
@@ -255,4 +262,4 @@ def _error_text(answer: Mapping[str, Any]) -> str | None:
         return None
     if isinstance(error, Mapping):
         error = error.get("message") or error.get("code") or "no message"
-    return " ".join(str(error).split())
+    return " ".join(str(error).split()).encode("utf-8", "replace").decode()

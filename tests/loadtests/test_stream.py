@@ -83,7 +83,9 @@ def test_a_tool_call_is_a_token_without_text() -> None:
         (200, b"", "stream ended without finish_reason or [DONE]"),
         (200, DONE, "stream ended without a token"),
         (200, b"data: {]\n\n" + DONE, "an event of the stream is not JSON"),
+        (200, b"data: " + b"[" * 100_000 + b"\n\n" + DONE, "an event of the stream is not JSON"),
         (200, b"data: 7\n\n" + DONE, "an event of the stream is not a JSON object"),
+        (200, delta(content="a", finish="abort") + DONE, "the engine ended it with finish_reason 'abort'"),
         (200, delta(content="a") + b'data: {"choices": [', "stream ended without finish_reason or [DONE]"),
         (200, chunk(error={"message": "x" * 500}), "error inside the stream: " + "x" * 175),
     ],
@@ -115,6 +117,12 @@ def test_tokens_without_text_are_no_failure_and_have_no_ttft() -> None:
 def test_no_answer_at_all() -> None:
     seen = StreamMeter(status=None, started_s=5.0).finish(6.0, reason="connection refused")
     assert (seen.outcome, seen.reason, seen.status, seen.end_s) == ("failed", "connection refused", None, 1.0)
+
+
+def test_half_a_surrogate_pair_is_text() -> None:
+    body = b'data: {"choices": [{"index": 0, "text": "\\ud83d", "finish_reason": "length"}]}\n\n'
+    seen = measure([(1.0, body)], status=200, started_s=0.0)
+    assert (seen.outcome, seen.text, seen.ttft_s) == ("ok", "\ud83d", 1.0)
 
 
 @pytest.mark.parametrize("count", [None, "12", -1, 1.5, True])
