@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import sys
 from collections.abc import Sequence
 
 from hypothesis import given, settings
@@ -114,3 +115,24 @@ def test_a_target_keeps_its_history_exactly_as_long_as_it_stays(configs: list[Ex
         assert poller.targets == []
 
     asyncio.run(run())
+
+
+def test_a_page_is_not_kept_until_the_next_scrape() -> None:
+    """A thousand pages of 100 kB are 100 MB."""
+    body = b"x" * 1000
+
+    class OnePage:
+        async def fetch(self, url: str, timeout_s: float, max_body_bytes: int) -> Fetched:
+            return Fetched(1.0, 1.0, 0.0, 200, "text/plain", body)
+
+    async def references_between_scrapes() -> int:
+        poller = Poller(OnePage(), CountingMonitor)
+        await poller.apply(ExporterConfig((TARGETS[0],), interval_s=3600.0))
+        while not poller.ready:
+            await asyncio.sleep(0)
+        found = sys.getrefcount(body)
+        await poller.close()
+        return found
+
+    before = sys.getrefcount(body)
+    assert asyncio.run(references_between_scrapes()) == before

@@ -104,10 +104,13 @@ class Poller:
         turn_s = first_s
         while True:
             await asyncio.sleep(turn_s - loop.time())
-            fetched, readings = await self._scrape(watch, config)
-            watch.target.take(fetched, readings)
+            # In a call of its own, so that the page is not kept until the next turn.
+            await self._take_turn(watch, config)
             turn_s, missed = next_turn(first_s, config.interval_s, turn_s, loop.time())
             watch.target.skipped += missed
+
+    async def _take_turn(self, watch: _Watch, config: ExporterConfig) -> None:
+        watch.target.take(*await self._scrape(watch, config))
 
     async def _scrape(self, watch: _Watch, config: ExporterConfig) -> tuple[Fetched, tuple[Reading, ...]]:
         url = watch.target.config.metrics_url
