@@ -5,21 +5,24 @@ from dataclasses import dataclass
 from typing import Any
 
 from hitcurve_simulator.server.generation import Delivery
+from hitcurve_simulator.server.parameters import Parameters
 from hitcurve_simulator.server.sequence import Sequence
 
 __all__ = ["ChatAnswer", "CompletionAnswer", "usage", "usage_so_far"]
 
 
-def usage(samples: Many[Sequence], *, created_cache_tokens: int | None, whole: bool) -> dict[str, Any]:
-    """Usage of an answer. ``samples`` are in the order of their end.
+def usage(
+    samples: Many[Sequence], speaker: Sequence, *, created_cache_tokens: int | None, whole: bool
+) -> dict[str, Any]:
+    """Usage of an answer; ``whole``: one that is not streamed names further fields.
 
-    The prompt counts once, however many samples were drawn from it, and the cached tokens are those of the
-    sample that ended last: both as vLLM does, although its counters add up every sample. ``whole``: answers that
-    are not streamed name further fields.
+    A prompt counts once, however many samples were drawn from it, and the cached tokens are those of one sample,
+    the ``speaker``: the one that answered first in a stream, else the one that ended last. That is what vLLM
+    does, although its counters add up every sample.
     """
     prompts = {id(sample.family): sample.prompt_tokens for sample in samples}
     prompt, completion = sum(prompts.values()), sum(sample.delivered for sample in samples)
-    details: dict[str, Any] = {"cached_tokens": samples[-1].hit_tokens}
+    details: dict[str, Any] = {"cached_tokens": speaker.hit_tokens}
     counts = {"prompt_tokens": prompt, "total_tokens": prompt + completion, "completion_tokens": completion}
     if whole or created_cache_tokens is not None:
         details["created_cache_tokens"] = created_cache_tokens
@@ -75,9 +78,10 @@ class CompletionAnswer(_Answer):
             "routed_experts": None,
         }
 
-    def chunk(self, delivery: Delivery, text: str, token_ids: bool) -> dict[str, Any]:
-        sequence = delivery.sequence
-        first = token_ids and sequence.delivered == len(delivery.tokens)
+    def chunk(self, delivery: Delivery, text: str, parameters: Parameters) -> dict[str, Any]:
+        """One chunk; the first of a choice holds the prompt's ids where they or the prompt are asked for."""
+        sequence, token_ids = delivery.sequence, parameters.return_token_ids
+        first = (token_ids or parameters.echo) and sequence.delivered == len(delivery.tokens)
         choice = {
             "index": sequence.index,
             "text": text,

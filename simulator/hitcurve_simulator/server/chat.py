@@ -55,7 +55,7 @@ class ChatApi:
         prompt = list(generation.samples[0].request.prompt_token_ids or ())
         body = answer.whole(
             choices,
-            self._usage([delivery.sequence for delivery in ended], whole=True),
+            self._usage(generation.samples, ended[-1].sequence, whole=True),
             prompt_logprobs(prompt) if parameters.prompt_logprobs is not None else None,
             prompt if parameters.return_token_ids else None,
         )
@@ -65,31 +65,28 @@ class ChatApi:
         self, stream: EventStream, answer: ChatAnswer, generation: Generation, parameters: Parameters
     ) -> web.StreamResponse:
         await stream.open()
-        ended: list[Sequence] = []
-        named = False
+        speaker: Sequence | None = None
         async for delivery in generation.deliveries():
             sequence = delivery.sequence
-            if not named:
-                named = True
+            if speaker is None:
+                speaker = sequence
                 for sample in generation.samples:
                     await stream.send(answer.role_chunk(sample.index))
             chunk: dict[str, Any] = answer.chunk(delivery, parameters.return_token_ids)
             if parameters.continuous_usage:
                 chunk["usage"] = usage_so_far(sequence)
-            if sequence.finished:
-                ended.append(sequence)
-                if len(ended) == len(generation.samples) and not parameters.include_usage:
-                    chunk["system_fingerprint"] = answer.fingerprint
+            if generation.ended and not parameters.include_usage:
+                chunk["system_fingerprint"] = answer.fingerprint
             await stream.send(chunk)
-        if parameters.include_usage:
-            await stream.send(answer.usage_chunk(self._usage(ended, whole=False)))
+        if parameters.include_usage and speaker is not None:
+            await stream.send(answer.usage_chunk(self._usage(generation.samples, speaker, whole=False)))
         return await stream.close()
 
-    def _usage(self, ended: list[Sequence], *, whole: bool) -> dict[str, Any]:
+    def _usage(self, samples: list[Sequence], speaker: Sequence, *, whole: bool) -> dict[str, Any]:
         """Chat answers also say how many prompt tokens were newly written to the cache: those of full blocks."""
-        last, block = ended[-1], self._serving.settings.block_size
-        created = max(0, last.prompt_tokens // block * block - last.hit_tokens)
-        return usage(ended, created_cache_tokens=created, whole=whole)
+        block = self._serving.settings.block_size
+        created = max(0, speaker.prompt_tokens // block * block - speaker.hit_tokens)
+        return usage(samples, speaker, created_cache_tokens=created, whole=whole)
 
 
 def read_messages(body: RequestBody) -> list[tuple[str, str]]:

@@ -12,6 +12,7 @@ from hitcurve_simulator.server.http_replies import EventStream, json_reply, read
 from hitcurve_simulator.server.logprobs import prompt_logprobs
 from hitcurve_simulator.server.parameters import Parameters, read_parameters
 from hitcurve_simulator.server.request_body import RequestBody
+from hitcurve_simulator.server.sequence import Sequence
 from hitcurve_simulator.server.serving import Serving
 
 __all__ = ["CompletionsApi", "read_prompts"]
@@ -51,28 +52,29 @@ class CompletionsApi:
             text = tokenizer.decode(prompt) + delivery.text if parameters.echo else delivery.text
             logprobs = prompt_logprobs(prompt) if parameters.prompt_logprobs is not None else None
             choices.append(answer.choice(delivery, text, logprobs, parameters.return_token_ids))
-        used = usage([delivery.sequence for delivery in ended], created_cache_tokens=None, whole=True)
+        last = ended[-1].sequence
+        used = usage(generation.samples, last, created_cache_tokens=None, whole=True)
         return json_reply(answer.whole(choices, used))
 
     async def _stream(
         self, stream: EventStream, answer: CompletionAnswer, generation: Generation, parameters: Parameters
     ) -> web.StreamResponse:
         await stream.open()
-        ended = []
+        speaker: Sequence | None = None
         async for delivery in generation.deliveries():
             sequence = delivery.sequence
+            speaker = speaker or sequence
             first = sequence.delivered == len(delivery.tokens)
             echoed = tokenizer.decode(sequence.request.prompt_token_ids or ()) if parameters.echo and first else ""
-            chunk: dict[str, Any] = answer.chunk(delivery, echoed + delivery.text, parameters.return_token_ids)
+            chunk: dict[str, Any] = answer.chunk(delivery, echoed + delivery.text, parameters)
             if parameters.continuous_usage:
                 chunk["usage"] = usage_so_far(sequence)
-            if sequence.finished:
-                ended.append(sequence)
-                if len(ended) == len(generation.samples) and not parameters.include_usage:
-                    chunk["system_fingerprint"] = answer.fingerprint
+            if generation.ended and not parameters.include_usage:
+                chunk["system_fingerprint"] = answer.fingerprint
             await stream.send(chunk)
-        if parameters.include_usage:
-            await stream.send(answer.usage_chunk(usage(ended, created_cache_tokens=None, whole=False)))
+        if parameters.include_usage and speaker is not None:
+            used = usage(generation.samples, speaker, created_cache_tokens=None, whole=False)
+            await stream.send(answer.usage_chunk(used))
         return await stream.close()
 
 

@@ -78,10 +78,13 @@ class Engine:
         self._wake.set()
 
     def abort(self, sequence: Sequence) -> None:
-        """The client is gone: free its blocks now. Nothing happens to a finished sequence."""
-        if self.scheduler.finish(sequence.request.request_id, "abort") is None:
-            return
-        self._end(sequence, "abort")
+        """The client is gone: free its blocks now. Nothing happens to a finished sequence.
+
+        As in vLLM, nobody counts it: it appears in no request metric.
+        """
+        if self.scheduler.finish(sequence.request.request_id, "abort") is not None:
+            sequence.finished = "abort"
+            del self._replies.sequences[sequence.request.request_id]
 
     async def reset_prefix_cache(self, preempt_running: bool = False) -> bool:
         """Clear the cache at the next step boundary; False where requests hold blocks."""

@@ -15,6 +15,17 @@ from hitcurve_simulator.vllm import Scheduler, StepOutcome
 
 __all__ = ["EngineMetrics"]
 
+_UNUSED_SETTINGS = (
+    *("_block_size_resolved", "cache_hit_alignment_tokens", "enable_mamba_shared_prefix_checkpoint"),
+    *("hash_block_size", "is_attention_free", "kv_cache_dtype_skip_layers", "kv_cache_layout"),
+    *("kv_cache_memory_bytes", "kv_offloading_backend", "kv_offloading_size", "kv_sharing_fast_prefill"),
+    *("mamba_block_size", "mamba_cache_dtype", "mamba_cache_mode", "mamba_page_size_padded"),
+    *("mamba_ssm_cache_dtype", "prefix_cache_retention_interval", "prefix_match_unit", "replayssm_buffer_len"),
+    *("skip_page_size_padded", "swa_bounded_replay", "use_kda_recoverssm", "use_replayssm"),
+    "user_specified_block_size",
+)
+"""Labels of vLLM 0.32's cache settings that mean nothing here."""
+
 
 class EngineMetrics:
     """Recorder of the engine loop that fills a /metrics page."""
@@ -89,8 +100,7 @@ class EngineMetrics:
         page.observe("vllm:request_generation_tokens", sequence.delivered)
         page.observe("vllm:request_prefill_kv_computed_tokens", sequence.prompt_tokens - sequence.hit_tokens)
         page.observe("vllm:request_num_preemptions", sequence.preemptions)
-        if sequence.max_tokens is not None:
-            page.observe("vllm:request_params_max_tokens", sequence.max_tokens)
+        page.observe("vllm:request_params_max_tokens", sequence.max_tokens)
         self._observe_phases(sequence, now_s)
         if all(sample.finished for sample in sequence.family):
             page.observe("vllm:request_params_n", len(sequence.family))
@@ -117,9 +127,8 @@ class EngineMetrics:
         page.observe("vllm:request_prefill_time_seconds", first - scheduled)
         page.observe("vllm:request_decode_time_seconds", last - first)
         page.observe("vllm:request_inference_time_seconds", last - scheduled)
-        if sequence.delivered > 1:
-            mean = (last - first) / (sequence.delivered - 1)
-            page.observe("vllm:request_time_per_output_token_seconds", mean)
+        mean = (last - first) / max(1, sequence.delivered - 1)
+        page.observe("vllm:request_time_per_output_token_seconds", mean)
 
     def _note_adapters(self, scheduler: Scheduler) -> None:
         running = [state.request.adapter for state in scheduler.running]
@@ -156,9 +165,10 @@ def cache_config(settings: EngineSettings) -> dict[str, str]:
     if settings.old_metrics:
         return {**labels, "prefix_caching_hash_algo": "builtin", "swap_space_bytes": "4294967296"}
     return {
+        **dict.fromkeys(_UNUSED_SETTINGS, "None"),
         **labels,
         "engine": "0",
-        "hash_block_size": "None",
+        "effective_attention_block_size": str(settings.block_size),
         "kv_cache_max_concurrency": str(blocks * settings.block_size / settings.max_model_len),
         "kv_cache_size_tokens": str(blocks * settings.block_size),
     }

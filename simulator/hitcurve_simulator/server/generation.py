@@ -36,6 +36,11 @@ class Generation:
         self.samples = samples
         self._news = news
 
+    @property
+    def ended(self) -> bool:
+        """Every sample has ended."""
+        return all(sample.finished for sample in self.samples)
+
     async def deliveries(self) -> AsyncIterator[Delivery]:
         """Every delivery until all samples have ended. Raises ApiError (500) where the engine failed."""
         open_samples = len(self.samples)
@@ -121,7 +126,7 @@ class Generator:
             stop_reason=ending.stop,
             listener=_stream(news) if parameters.stream else _whole(news),
             arrived_s=self._engine.clock.monotonic(),
-            max_tokens=parameters.max_tokens,
+            max_tokens=limit,
         )
 
 

@@ -58,6 +58,8 @@ async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamRe
     """Refusals in OpenAI's form; unknown paths and methods in the form of vLLM's web framework."""
     try:
         return await handler(request)
+    except ConnectionError:
+        return web.Response()  # the client left while it was written to; nobody reads this
     except ApiError as error:
         return json_reply(error.body(), error.status)
     except web.HTTPException as error:

@@ -18,14 +18,15 @@ Buckets = tuple[float, ...] | Literal["tokens"]
 class Family:
     """One metric family.
 
-    ``label`` and ``values`` name a label beside ``model_name`` and ``engine``, and the values that exist from the
-    start. ``buckets`` is "tokens" where they follow from the longest sequence (``token_buckets``).
+    ``label`` and ``values`` name a label beside the common ``labels``, and the values that exist from the start.
+    ``buckets`` is "tokens" where they follow from the longest sequence (``token_buckets``).
     """
 
     kind: Kind
     name: str
     help: str
     buckets: Buckets = ()
+    labels: tuple[str, ...] = ("model_name", "engine")
     label: str | None = None
     values: tuple[str, ...] = ()
 
@@ -94,6 +95,8 @@ V0_32_0: tuple[Family, ...] = (
     _GENERATED,
     Family("counter", "vllm:request_success", "Finished requests by reason.",
            label="finished_reason", values=("stop", "length", "abort", "error", "repetition")),
+    Family("counter", "vllm:admission_rejections", "Requests refused for a full queue.", labels=("model_name",),
+           label="reason", values=("max_num_queued_reqs", "max_num_queued_tokens")),
     _REQUEST_PROMPT,
     _REQUEST_GENERATED,
     _STEP,

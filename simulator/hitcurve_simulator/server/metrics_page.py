@@ -93,10 +93,11 @@ class MetricsPage:
         return encoder(self.registry), content_type
 
     def _add_family(self, family: Family, model: str, max_model_len: int) -> None:
-        names = ["model_name", "engine"] + ([family.label] if family.label else [])
-        labels: list[tuple[str | None, tuple[str, ...]]] = [(None, (model, _ENGINE))]
+        names = [*family.labels, family.label] if family.label else list(family.labels)
+        common = tuple({"model_name": model, "engine": _ENGINE}[name] for name in family.labels)
+        labels: list[tuple[str | None, tuple[str, ...]]] = [(None, common)]
         if family.label:
-            labels = [(value, (model, _ENGINE, value)) for value in family.values]
+            labels = [(value, (*common, value)) for value in family.values]
         if family.kind == "counter":
             counter = Counter(family.name, family.help, names, registry=self.registry)
             self._counters.update({(family.name, value): counter.labels(*one) for value, one in labels})

@@ -30,7 +30,7 @@ class Sequence:
     arrived_s: float
     index: int = 0
     """Place among the choices of the answer."""
-    max_tokens: int | None = None
+    max_tokens: int = 1
     samples: int = 1
     stop_reason: str | None = None
     delivered: int = 0
