@@ -5,7 +5,8 @@ from typing import Any
 
 from aiohttp import web
 
-from hitcurve_simulator.server.api_error import bad_body
+from hitcurve_simulator.server.api_error import ApiError, bad_body
+from hitcurve_simulator.server.engine import EngineFailed
 from hitcurve_simulator.server.http_replies import json_reply, read_body
 from hitcurve_simulator.server.request_body import parse_boolean
 from hitcurve_simulator.server.serving import Serving
@@ -27,9 +28,8 @@ class AdminApi:
         return json_reply({"version": self._serving.settings.version})
 
     async def metrics(self, request: web.Request) -> web.Response:
-        """The page, as text or OpenMetrics."""
         serving = self._serving
-        page, content_type = serving.metrics.render(serving.engine.scheduler, request.headers.get("Accept"))
+        page, content_type = serving.metrics.render(serving.engine.scheduler)
         return web.Response(body=page, headers={"Content-Type": content_type})
 
     async def models(self, request: web.Request) -> web.Response:
@@ -54,7 +54,10 @@ class AdminApi:
         """Always 200 for a well-formed request: whether it worked stands in the body, if anywhere."""
         preempt = self._flag(request, "reset_running_requests")
         self._flag(request, "reset_external")
-        done = await self._serving.engine.reset_prefix_cache(preempt)
+        try:
+            done = await self._serving.engine.reset_prefix_cache(preempt)
+        except EngineFailed:
+            raise ApiError(500, "InternalServerError", "The engine failed.") from None
         if not self._serving.settings.reset_replies_json:
             return web.Response()
         return json_reply({"success": done})

@@ -32,9 +32,9 @@ def usage(
     return {**counts, "prompt_tokens_details": details, "completion_tokens_details": None}
 
 
-def usage_so_far(sample: Sequence) -> dict[str, int]:
+def usage_so_far(delivery: Delivery) -> dict[str, int]:
     """Usage in each chunk, where ``continuous_usage_stats`` asks for it."""
-    prompt, completion = sample.prompt_tokens, sample.delivered
+    prompt, completion = delivery.sequence.prompt_tokens, delivery.delivered
     return {"prompt_tokens": prompt, "total_tokens": prompt + completion, "completion_tokens": completion}
 
 
@@ -70,7 +70,7 @@ class CompletionAnswer(_Answer):
             "index": sequence.index,
             "text": text,
             "logprobs": None,
-            "finish_reason": sequence.finished,
+            "finish_reason": delivery.finish,
             "stop_reason": sequence.stop_reason,
             "token_ids": delivery.tokens if token_ids else None,
             "prompt_logprobs": prompt_logprobs,
@@ -81,13 +81,13 @@ class CompletionAnswer(_Answer):
     def chunk(self, delivery: Delivery, text: str, parameters: Parameters) -> dict[str, Any]:
         """One chunk; the first of a choice holds the prompt's ids where they or the prompt are asked for."""
         sequence, token_ids = delivery.sequence, parameters.return_token_ids
-        first = (token_ids or parameters.echo) and sequence.delivered == len(delivery.tokens)
+        first = (token_ids or parameters.echo) and delivery.delivered == len(delivery.tokens)
         choice = {
             "index": sequence.index,
             "text": text,
             "logprobs": None,
-            "finish_reason": sequence.finished,
-            "stop_reason": sequence.stop_reason if sequence.finished else None,
+            "finish_reason": delivery.finish,
+            "stop_reason": sequence.stop_reason if delivery.finish else None,
             "prompt_token_ids": list(sequence.request.prompt_token_ids or ()) if first else None,
             "token_ids": delivery.tokens if token_ids else None,
         }
@@ -123,7 +123,7 @@ class ChatAnswer(_Answer):
             "index": sequence.index,
             "message": {"role": "assistant", "content": delivery.text, **nothing},
             "logprobs": None,
-            "finish_reason": sequence.finished,
+            "finish_reason": delivery.finish,
             "stop_reason": sequence.stop_reason,
             "token_ids": delivery.tokens if token_ids else None,
             "routed_experts": None,
@@ -142,9 +142,9 @@ class ChatAnswer(_Answer):
             "index": sequence.index,
             "delta": {"content": delivery.text},
             "logprobs": None,
-            "finish_reason": sequence.finished,
+            "finish_reason": delivery.finish,
         }
-        if sequence.finished:
+        if delivery.finish:
             choice["stop_reason"] = sequence.stop_reason
         choice["token_ids"] = delivery.tokens if token_ids else None
         return {**self._head("chat.completion.chunk"), "choices": [choice]}

@@ -1,5 +1,6 @@
 """POST /v1/chat/completions."""
 
+from collections.abc import AsyncIterator
 from typing import Any
 
 from aiohttp import web
@@ -8,7 +9,7 @@ from hitcurve_simulator.server import tokenizer
 from hitcurve_simulator.server.answers import ChatAnswer, usage, usage_so_far
 from hitcurve_simulator.server.api_error import bad_body, bad_parameter
 from hitcurve_simulator.server.generation import Generation
-from hitcurve_simulator.server.http_replies import EventStream, json_reply, read_body, request_id
+from hitcurve_simulator.server.http_replies import json_reply, read_body, request_id, stream_reply
 from hitcurve_simulator.server.logprobs import prompt_logprobs
 from hitcurve_simulator.server.parameters import Parameters, read_parameters
 from hitcurve_simulator.server.request_body import RequestBody
@@ -43,7 +44,7 @@ class ChatApi:
         prompt = tokenizer.encode(text)
         async with serving.generator.start([prompt], parameters, adapter, answer_id) as generation:
             if parameters.stream:
-                return await self._stream(EventStream(request), answer, generation, parameters)
+                return await stream_reply(request, self._chunks(answer, generation, parameters))
             return await self._whole(answer, generation, parameters)
 
     async def _whole(
@@ -61,26 +62,24 @@ class ChatApi:
         )
         return json_reply(body)
 
-    async def _stream(
-        self, stream: EventStream, answer: ChatAnswer, generation: Generation, parameters: Parameters
-    ) -> web.StreamResponse:
-        await stream.open()
+    async def _chunks(
+        self, answer: ChatAnswer, generation: Generation, parameters: Parameters
+    ) -> AsyncIterator[dict[str, Any]]:
         speaker: Sequence | None = None
         async for delivery in generation.deliveries():
             sequence = delivery.sequence
             if speaker is None:
                 speaker = sequence
                 for sample in generation.samples:
-                    await stream.send(answer.role_chunk(sample.index))
+                    yield answer.role_chunk(sample.index)
             chunk: dict[str, Any] = answer.chunk(delivery, parameters.return_token_ids)
             if parameters.continuous_usage:
-                chunk["usage"] = usage_so_far(sequence)
+                chunk["usage"] = usage_so_far(delivery)
             if generation.ended and not parameters.include_usage:
                 chunk["system_fingerprint"] = answer.fingerprint
-            await stream.send(chunk)
+            yield chunk
         if parameters.include_usage and speaker is not None:
-            await stream.send(answer.usage_chunk(self._usage(generation.samples, speaker, whole=False)))
-        return await stream.close()
+            yield answer.usage_chunk(self._usage(generation.samples, speaker, whole=False))
 
     def _usage(self, samples: list[Sequence], speaker: Sequence, *, whole: bool) -> dict[str, Any]:
         """Chat answers also say how many prompt tokens were newly written to the cache: those of full blocks."""

@@ -1,5 +1,6 @@
 """POST /v1/completions."""
 
+from collections.abc import AsyncIterator
 from typing import Any
 
 from aiohttp import web
@@ -8,7 +9,7 @@ from hitcurve_simulator.server import tokenizer
 from hitcurve_simulator.server.answers import CompletionAnswer, usage, usage_so_far
 from hitcurve_simulator.server.api_error import bad_body, bad_parameter
 from hitcurve_simulator.server.generation import Delivery, Generation
-from hitcurve_simulator.server.http_replies import EventStream, json_reply, read_body, request_id
+from hitcurve_simulator.server.http_replies import json_reply, read_body, request_id, stream_reply
 from hitcurve_simulator.server.logprobs import prompt_logprobs
 from hitcurve_simulator.server.parameters import Parameters, read_parameters
 from hitcurve_simulator.server.request_body import RequestBody
@@ -39,7 +40,7 @@ class CompletionsApi:
         )
         async with serving.generator.start(prompts, parameters, adapter, answer_id) as generation:
             if parameters.stream:
-                return await self._stream(EventStream(request), answer, generation, parameters)
+                return await stream_reply(request, self._chunks(answer, generation, parameters))
             return await self._whole(answer, generation, parameters)
 
     async def _whole(
@@ -56,26 +57,24 @@ class CompletionsApi:
         used = usage(generation.samples, last, created_cache_tokens=None, whole=True)
         return json_reply(answer.whole(choices, used))
 
-    async def _stream(
-        self, stream: EventStream, answer: CompletionAnswer, generation: Generation, parameters: Parameters
-    ) -> web.StreamResponse:
-        await stream.open()
+    async def _chunks(
+        self, answer: CompletionAnswer, generation: Generation, parameters: Parameters
+    ) -> AsyncIterator[dict[str, Any]]:
         speaker: Sequence | None = None
         async for delivery in generation.deliveries():
             sequence = delivery.sequence
             speaker = speaker or sequence
-            first = sequence.delivered == len(delivery.tokens)
+            first = delivery.delivered == len(delivery.tokens)
             echoed = tokenizer.decode(sequence.request.prompt_token_ids or ()) if parameters.echo and first else ""
             chunk: dict[str, Any] = answer.chunk(delivery, echoed + delivery.text, parameters)
             if parameters.continuous_usage:
-                chunk["usage"] = usage_so_far(sequence)
+                chunk["usage"] = usage_so_far(delivery)
             if generation.ended and not parameters.include_usage:
                 chunk["system_fingerprint"] = answer.fingerprint
-            await stream.send(chunk)
+            yield chunk
         if parameters.include_usage and speaker is not None:
             used = usage(generation.samples, speaker, created_cache_tokens=None, whole=False)
-            await stream.send(answer.usage_chunk(used))
-        return await stream.close()
+            yield answer.usage_chunk(used)
 
 
 def read_prompts(body: RequestBody) -> list[list[int]]:

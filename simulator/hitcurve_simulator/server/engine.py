@@ -14,13 +14,17 @@ from hitcurve_simulator.server.sequence import Sequence
 from hitcurve_simulator.server.time_model import TimeModel
 from hitcurve_simulator.vllm import RequestState, Scheduler, StepOutcome
 
-__all__ = ["Engine", "EngineRecorder"]
+__all__ = ["Engine", "EngineFailed", "EngineRecorder"]
 
 _MOST_LAG_S = 0.25
 """How far the loop may run behind before it gives up catching up, so that a pause is no burst of free steps."""
 _IDLE_STEP_S = 0.001
 
 logger = logging.getLogger(__name__)
+
+
+class EngineFailed(RuntimeError):
+    """The engine loop has ended by an error; nothing runs any more."""
 
 
 class EngineRecorder(Protocol):
@@ -72,7 +76,9 @@ class Engine:
         self._busy_until = clock.monotonic()
 
     def submit(self, sequence: Sequence) -> None:
-        """Queue a sequence. Raises RequestRejected where it can never run."""
+        """Queue a sequence. Raises RequestRejected where it can never run, EngineFailed after a failure."""
+        if self.failed:
+            raise EngineFailed("the engine loop has ended")
         self.scheduler.add(sequence.request)
         self._replies.sequences[sequence.request.request_id] = sequence
         self._wake.set()
@@ -84,10 +90,15 @@ class Engine:
         """
         if self.scheduler.finish(sequence.request.request_id, "abort") is not None:
             sequence.finished = "abort"
-            del self._replies.sequences[sequence.request.request_id]
+            self._replies.sequences.pop(sequence.request.request_id, None)
 
     async def reset_prefix_cache(self, preempt_running: bool = False) -> bool:
-        """Clear the cache at the next step boundary; False where requests hold blocks."""
+        """Clear the cache at the next step boundary; False where requests hold blocks.
+
+        Raises EngineFailed after a failure.
+        """
+        if self.failed:
+            raise EngineFailed("the engine loop has ended")
         answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
         def reset() -> None:

@@ -46,7 +46,7 @@ class EngineMetrics:
             self.page.add_adapters()
         self.page.add_cache_config(cache_config(settings))
 
-    def render(self, scheduler: Scheduler, accept: str | None) -> tuple[bytes, str]:
+    def render(self, scheduler: Scheduler) -> tuple[bytes, str]:
         """The page now; gauges are read from the scheduler."""
         page, usage = self.page, scheduler.manager.usage
         deferred = len(self._deferred(scheduler))
@@ -56,7 +56,7 @@ class EngineMetrics:
         page.set("vllm:num_requests_waiting_by_reason", deferred, "deferred")
         page.set("vllm:kv_cache_usage_perc", usage)
         page.set("vllm:gpu_cache_usage_perc", usage)
-        return page.render(accept)
+        return page.render()
 
     def stepped(self, outcome: StepOutcome, scheduler: Scheduler) -> None:
         page, statistics = self.page, scheduler.manager.statistics

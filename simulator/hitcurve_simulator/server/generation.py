@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from hitcurve_simulator.server import tokenizer
 from hitcurve_simulator.server.adapters import Adapter
 from hitcurve_simulator.server.api_error import ApiError, bad_parameter
-from hitcurve_simulator.server.engine import Engine
+from hitcurve_simulator.server.engine import Engine, EngineFailed
 from hitcurve_simulator.server.parameters import Parameters, output_tokens
 from hitcurve_simulator.server.replies import ReplyWriter
 from hitcurve_simulator.server.sequence import Listener, Sequence
@@ -22,11 +22,16 @@ __all__ = ["Delivery", "Generation", "Generator"]
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """News of one sample: the text and tokens it got since the last one, and why it ended if it did."""
+    """News of one sample, as of when it was handed out: the sample itself may be further by now."""
 
     sequence: Sequence
     text: str
+    """Text and tokens since the last delivery."""
     tokens: list[int]
+    delivered: int
+    """Tokens so far, these included."""
+    finish: str | None
+    """Why it ended; None while it goes on."""
 
 
 class Generation:
@@ -34,21 +39,19 @@ class Generation:
 
     def __init__(self, samples: list[Sequence], news: "asyncio.Queue[Delivery]") -> None:
         self.samples = samples
+        self.ended = False
+        """The delivery at hand is the last one."""
         self._news = news
-
-    @property
-    def ended(self) -> bool:
-        """Every sample has ended."""
-        return all(sample.finished for sample in self.samples)
 
     async def deliveries(self) -> AsyncIterator[Delivery]:
         """Every delivery until all samples have ended. Raises ApiError (500) where the engine failed."""
         open_samples = len(self.samples)
         while open_samples:
             delivery = await self._news.get()
-            if delivery.sequence.finished == "error":
+            if delivery.finish == "error":
                 raise ApiError(500, "InternalServerError", "The engine failed.")
-            open_samples -= delivery.sequence.finished is not None
+            open_samples -= delivery.finish is not None
+            self.ended = not open_samples
             yield delivery
 
 
@@ -83,6 +86,8 @@ class Generator:
             for sequence in samples:
                 self._engine.submit(sequence)
             yield Generation(samples, news)
+        except EngineFailed:
+            raise ApiError(500, "InternalServerError", "The engine failed.") from None
         except RequestRejected as rejection:
             raise bad_parameter(None, f"The request can never run: {rejection}.") from None
         finally:
@@ -155,7 +160,7 @@ def _stream(news: "asyncio.Queue[Delivery]") -> Listener:
         end = sequence.delivered
         shown = sequence.reply[end - new_tokens : min(end, sequence.text_tokens)]
         tokens = sequence.reply[end - new_tokens : end]
-        news.put_nowait(Delivery(sequence, tokenizer.decode(shown), tokens))
+        news.put_nowait(Delivery(sequence, tokenizer.decode(shown), tokens, end, sequence.finished))
 
     return listen
 
@@ -163,8 +168,8 @@ def _stream(news: "asyncio.Queue[Delivery]") -> Listener:
 def _whole(news: "asyncio.Queue[Delivery]") -> Listener:
     def listen(sequence: Sequence, new_tokens: int) -> None:
         if sequence.finished is not None:
-            tokens = sequence.reply[: sequence.delivered]
-            shown = tokens[: sequence.text_tokens]
-            news.put_nowait(Delivery(sequence, tokenizer.decode(shown), tokens))
+            end = sequence.delivered
+            tokens, shown = sequence.reply[:end], sequence.reply[: min(end, sequence.text_tokens)]
+            news.put_nowait(Delivery(sequence, tokenizer.decode(shown), tokens, end, sequence.finished))
 
     return listen

@@ -3,7 +3,7 @@
 import json
 import logging
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from aiohttp import web
@@ -11,7 +11,7 @@ from aiohttp import web
 from hitcurve_simulator.server.api_error import ApiError
 from hitcurve_simulator.server.request_body import RequestBody
 
-__all__ = ["EventStream", "errors_as_json", "json_reply", "read_body", "request_id"]
+__all__ = ["errors_as_json", "json_reply", "read_body", "request_id", "stream_reply"]
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -34,23 +34,18 @@ def request_id(request: web.Request, body: RequestBody, prefix: str) -> str:
     return f"{prefix}-{own}"
 
 
-class EventStream:
-    """A text/event-stream answer whose headers leave at once, before the first event."""
-
-    def __init__(self, request: web.Request) -> None:
-        self._request = request
-        self._response = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
-
-    async def open(self) -> None:
-        await self._response.prepare(self._request)
-
-    async def send(self, values: dict[str, Any]) -> None:
-        await self._response.write(b"data: " + _compact(values) + b"\n\n")
-
-    async def close(self) -> web.StreamResponse:
-        await self._response.write(b"data: [DONE]\n\n")
-        await self._response.write_eof()
-        return self._response
+async def stream_reply(request: web.Request, chunks: AsyncIterator[dict[str, Any]]) -> web.StreamResponse:
+    """Send chunks as server-sent events. Headers leave at once; a late ApiError becomes an event of its own."""
+    response = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
+    await response.prepare(request)
+    try:
+        async for chunk in chunks:
+            await response.write(_event(_compact(chunk)))
+    except ApiError as error:
+        await response.write(_event(_compact(error.body())))
+    await response.write(_event(b"[DONE]"))
+    await response.write_eof()
+    return response
 
 
 @web.middleware
@@ -67,6 +62,10 @@ async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamRe
     except Exception:
         logger.exception("%s %s failed", request.method, request.path)
         return json_reply(ApiError(500, "InternalServerError", "Internal server error").body(), 500)
+
+
+def _event(data: bytes) -> bytes:
+    return b"data: " + data + b"\n\n"
 
 
 def _compact(values: dict[str, Any]) -> bytes:

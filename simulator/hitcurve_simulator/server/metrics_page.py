@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from prometheus_client import (
+    CONTENT_TYPE_LATEST,
     CollectorRegistry,
     Counter,
     Gauge,
@@ -10,8 +11,8 @@ from prometheus_client import (
     Histogram,
     PlatformCollector,
     ProcessCollector,
+    generate_latest,
 )
-from prometheus_client.exposition import choose_encoder
 
 from hitcurve_simulator.server.metric_families import Family, token_buckets
 
@@ -87,10 +88,9 @@ class MetricsPage:
             labels = (str(max_adapters), ",".join(waiting), ",".join(running))
             self._adapters.labels(*labels).set(wall_s)
 
-    def render(self, accept: str | None) -> tuple[bytes, str]:
-        """Page and content type, as text or OpenMetrics by the Accept header."""
-        encoder, content_type = choose_encoder(accept or "")
-        return encoder(self.registry), content_type
+    def render(self) -> tuple[bytes, str]:
+        """Page and content type: the text format whatever the Accept header says, as vLLM does."""
+        return generate_latest(self.registry), CONTENT_TYPE_LATEST
 
     def _add_family(self, family: Family, model: str, max_model_len: int) -> None:
         names = [*family.labels, family.label] if family.label else list(family.labels)

@@ -1,6 +1,7 @@
 """Running the server until a signal ends it."""
 
 import asyncio
+import os
 import signal
 from collections.abc import Callable
 
@@ -26,7 +27,7 @@ async def start_listening(application: web.Application, host: str, port: int) ->
         await web.TCPSite(runner, host, port).start()
     except OSError as error:
         await runner.cleanup()
-        reason = error.strerror or str(error)
+        reason = os.strerror(error.errno) if error.errno else str(error)
         raise EnvironmentFailed(
             f"cannot listen on {host}:{port} ({reason}); choose another --port (0 takes a free one) or --host."
         ) from None
