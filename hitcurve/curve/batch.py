@@ -68,6 +68,11 @@ class Sum:
     def rate(self) -> float | None:
         return self.hits / self.queries if self.queries > 0 else None
 
+    @property
+    def cautious_rate(self) -> float:
+        """The rate drawn towards one half by one hit and one miss, so that little evidence is never extreme."""
+        return ((self.rate or 0.0) * self.effective + 1.0) / (self.effective + 2.0)
+
     def add(self, batch: Batch, effective: float) -> None:
         if self.scrapes == 0:
             self.from_s = batch.from_s

@@ -60,7 +60,7 @@ class Climb:
             return False
         if max(trend.rise, 0.0) + trend.error <= config.flat_rise:
             return True
-        quiet = self.total.requests >= config.flat_requests and self.total.scrapes >= config.flat_quiet_scrapes
+        quiet = self.total.effective >= config.flat_requests and self.total.scrapes >= config.flat_quiet_scrapes
         return quiet and trend.rise <= 0.75 * trend.error
 
     def _late(self, noise: Noise) -> Trend | None:
@@ -71,7 +71,7 @@ class Climb:
         older, newer = map(_joined, _halves(bins))
         if older.rate is None or newer.rate is None:
             return None
-        pooled = (older.hits + newer.hits) / (older.queries + newer.queries)
+        pooled = _joined(bins).cautious_rate
         variance = sum(noise.variance(pooled, half.requests, half.scrapes) for half in (older, newer))
         return Trend(newer.rate - older.rate, variance**0.5)
 

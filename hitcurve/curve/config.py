@@ -64,8 +64,8 @@ class CurveConfig:
     """Fewest scrapes with traffic that can prove a flat curve."""
     flat_rise: float = 0.08
     """A curve is flat when it is proven to climb less than this over the last half of its evidence."""
-    flat_requests: float = 60.0
-    """Requests after which a curve that does not climb beyond its own noise is flat, however large the noise."""
+    flat_requests: float = 40.0
+    """Effective requests after which a curve that does not climb beyond its own noise is flat, however noisy."""
     flat_quiet_scrapes: int = 12
     """Scrapes with traffic which that needs too."""
 

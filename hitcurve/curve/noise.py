@@ -10,10 +10,11 @@ from hitcurve.curve.config import CurveConfig
 __all__ = ["Noise", "clipped"]
 
 _LEAST_RATE = 0.02
-_REQUEST_NOISE = (0.05, 30.0)
+_REQUEST_NOISE = (0.3, 30.0)
 _SCATTER = (0.01, 0.15)
 _OUTLIER_VARIANCES = 9.0
-_PRIOR_SCRAPES = 10
+_OUTLIER_REQUESTS = 200.0
+_PRIOR_SCRAPES = 10.0
 
 
 def clipped(rate: float) -> float:
@@ -27,7 +28,7 @@ class Noise:
     def __init__(self, config: CurveConfig) -> None:
         self.request_noise = config.prior_request_noise
         self.scatter_squared = config.prior_scatter**2
-        self._memory = config.noise_memory_scrapes
+        self._memory = float(config.noise_memory_scrapes)
         self._seen = min(_PRIOR_SCRAPES, self._memory)
 
     @property
@@ -51,15 +52,20 @@ class Noise:
         self.learn((batch.rate - before.rate) / both, pooled, batch.requests)
 
     def learn(self, residual: float, rate: float, requests: float) -> None:
-        """Take in how far one scrape lay off the level; outliers are cut at three standard errors."""
+        """Take in how far one scrape lay off the level.
+
+        Outliers are cut at three standard errors, later where requests are few: one miss among hits is no
+        outlier. A scrape counts as much as it says: where less than one miss is due, its absence says little.
+        """
         binomial = clipped(rate) * (1.0 - clipped(rate))
         total = self.variance(rate, requests)
-        squared = min(residual**2, _OUTLIER_VARIANCES * total)
+        squared = min(residual**2, (_OUTLIER_VARIANCES + _OUTLIER_REQUESTS / requests) * total)
         share = self.scatter_squared / total
         scatter = share**2 * squared + total * share * (1.0 - share)
         by_request = (1.0 - share) ** 2 * squared + total * share * (1.0 - share)
-        self._seen = min(self._seen + 1, self._memory)
-        gain = 1.0 / self._seen
+        weight = min(1.0, requests * binomial / self.request_noise)
+        self._seen = min(self._seen + weight, self._memory)
+        gain = weight / self._seen
         moved = self.request_noise + gain * (by_request * requests / binomial - self.request_noise)
         self.request_noise = min(max(moved, _REQUEST_NOISE[0]), _REQUEST_NOISE[1])
         moved = self.scatter_squared + gain * (scatter - self.scatter_squared)

@@ -129,7 +129,7 @@ class Phases:
             return
         self._returned.add(batch, effective)
         calm = self._track.drop.score == 0.0 and self.phase == "steady"
-        if calm and self._returned.requests >= self._config.flat_requests:
+        if calm and self._returned.effective >= self._config.flat_requests:
             self._returned = None
 
     def _reset_shows(self, batch: Batch) -> bool:
@@ -235,7 +235,7 @@ class Phases:
             return False
         lasting_s = config.burst_lasting_s if burst else config.lasting_s
         lasts = run.scrapes >= config.lasting_scrapes and run.to_s - run.from_s >= lasting_s
-        deep = run.rate <= level - 0.8 * track.least_step and recent.rate <= level - track.least_step / 2
+        deep = run.rate <= level - 0.9 * track.least_step and recent.rate <= level - track.least_step / 2
         return lasts and deep
 
     def _degrade(self, batch: Batch, level: float) -> None:

@@ -15,6 +15,9 @@ __all__ = ["Track"]
 _RECENT_EFFECTIVE = 20.0
 _RECENT_SCRAPES = 120
 _DEEP_FALL = 0.1
+_USUAL_SCRAPES = 10
+_WANDER_SCRAPES = 300.0
+_STRETCH_SCRAPES = 6
 _MANY_REQUESTS = 20.0
 _SHARE_OF_PROOF = 0.6
 _SIZE_MEMORY_REQUESTS = 1000.0
@@ -36,6 +39,7 @@ class Track:
         self.climb = Climb()
         self.swings = Swings(config)
         self._recent: deque[tuple[Batch, float]] = deque(maxlen=_RECENT_SCRAPES)
+        self._wander_squared = 0.0
         self._size_queries = 0.0
         self._size_requests = 0.0
         self._pace_requests = 0.0
@@ -67,16 +71,21 @@ class Track:
         """Smallest fall of the level that is worth a name."""
         config = self._config
         level = self.level or 0.0
-        return max(config.step_rate, config.step_share * level, config.step_scatters * self.noise.scatter)
+        scatter = max(self.noise.scatter, math.sqrt(self._wander_squared))
+        return max(config.step_rate, config.step_share * level, config.step_scatters * scatter)
 
     def weigh(self, batch: Batch, rate: float) -> float:
-        """Effective requests of a batch. One that holds far more tokens than its requests usually do may owe
-        them to a single huge request, and then proves no more than that one."""
+        """Effective requests of a batch. One that holds far more tokens than its requests (or, where they are not
+        counted, the scrapes before) usually do may owe them to one huge request, and proves no more than that."""
         requests = batch.requests
         if batch.requests_known and self._size_requests >= _RECENT_EFFECTIVE:
             size = self._size_queries / self._size_requests
             excess = max(0.0, batch.queries - requests * size)
             requests = min(requests, batch.queries**2 / (excess**2 + requests * size**2))
+        elif not batch.requests_known and self._recent:
+            usual = max(before.queries for before, _ in list(self._recent)[-_USUAL_SCRAPES:])
+            excess = max(0.0, batch.queries - usual)
+            requests = min(requests, batch.queries**2 / (excess**2 + batch.queries**2 / requests))
         return self.noise.effective(rate, requests)
 
     def add(self, batch: Batch) -> float:
@@ -117,14 +126,16 @@ class Track:
 
     def error(self, part: Sum) -> float:
         """Standard error of the rate of a sum."""
-        rate = part.rate
-        return 1.0 if rate is None else float(self.noise.variance(rate, part.requests, part.scrapes) ** 0.5)
+        if part.rate is None:
+            return 1.0
+        return float(self.noise.variance(part.cautious_rate, part.requests, part.scrapes) ** 0.5)
 
     def test_steps(self, batch: Batch, effective: float, level: float) -> None:
         """Feed the tests for a collapse, a step down and a rise from ``level``, less what it may be wrong by."""
         step = self.least_step
-        error = self.error(self.baseline) if self.baseline else 0.0
-        low, high = level - error, level + error
+        assert self.baseline is not None
+        cautious, error = self.baseline.cautious_rate, self.error(self.baseline)
+        low, high = min(level, cautious) - error, max(level, cautious) + error
         most = self._most_score(batch)
         self.fall.observe(batch, effective, low, _DEEP_FALL * low, most)
         self.drop.observe(batch, effective, low, low - step, most)
@@ -165,10 +176,21 @@ class Track:
         for residual, rate, requests in self._held:
             self.noise.learn(residual, rate, requests)
         self._held.clear()
+        self._learn_wander(level)
         seconds = self._pending.to_s - self._pending.from_s
         self.baseline.decay(math.exp(-seconds / self._config.baseline_memory_s))
         self.baseline.merge(self._pending)
         self._pending = Sum()
+
+    def _learn_wander(self, level: float) -> None:
+        """How far the rate strays from its level for a while, beyond what its requests explain."""
+        stretch = Sum()
+        for batch, weight in list(self._recent)[-_STRETCH_SCRAPES:]:
+            stretch.add(batch, weight)
+        if stretch.rate is None:
+            return
+        strayed = max(0.0, (stretch.rate - level) ** 2 - self.error(stretch) ** 2)
+        self._wander_squared += (strayed - self._wander_squared) / _WANDER_SCRAPES
 
     def settle(self, level: Sum) -> None:
         """Take a new baseline."""
