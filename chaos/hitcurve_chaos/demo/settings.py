@@ -54,7 +54,7 @@ SETTINGS: Mapping[str, DemoSettings] = {
         output_tokens=8,
         engine_options=("--prefill-us-per-token", "25", "--attention-ns-per-pair", "5", "--patched"),
         request_window=400,
-        parameters={"baseline": 4.0, "baseline_within": 45.0, "hold": 8.0, "recover_within": 40.0},
+        parameters={"baseline": 4.0, "baseline_within": 45.0, "hold": 14.0, "recover_within": 45.0},
     ),
     "vllm": DemoSettings(
         block_size=32,
@@ -65,6 +65,6 @@ SETTINGS: Mapping[str, DemoSettings] = {
         suffix_tokens=100,
         output_tokens=4,
         request_window=200,
-        parameters={"baseline": 4.0, "baseline_within": 60.0, "hold": 10.0, "recover_within": 60.0},
+        parameters={"baseline": 4.0, "baseline_within": 60.0, "hold": 15.0, "recover_within": 60.0},
     ),
 }
