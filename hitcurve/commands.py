@@ -34,5 +34,8 @@ COMMANDS: dict[str, Command] = {
     "simulate": Command(
         "hitcurve_simulator.simulate.command", "simulator", "Cache rules on a workload or a trace."
     ),
+    "dashboards": Command(
+        "hitcurve_dashboards.command", "dashboards", "Dashboards and rules: generate, verify, publish."
+    ),
     "report": Command("hitcurve_chaos.report.command", "chaos", "Rebuild the HTML report of a run."),
 }

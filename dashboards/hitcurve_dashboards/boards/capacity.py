@@ -1,0 +1,111 @@
+"""Capacity: is the pool large enough for what is asked of it?"""
+
+from hitcurve_dashboards.boards.shared import CUTS, ENGINE, EXPORTER_VARIABLES, rate
+from hitcurve_dashboards.grafana.records import Dashboard, Panel, Query, Row
+
+__all__ = ["CAPACITY"]
+
+_NAME = "{{target}} {{engine}}"
+_BY = "target, engine"
+_MISSED = (
+    f"({rate('hitcurve_query_tokens_total', ENGINE, _BY)} - {rate('hitcurve_hit_tokens_total', ENGINE, _BY)})"
+)
+_CAPACITY = f"sum by ({_BY}) (hitcurve_capacity_tokens{{{ENGINE}}})"
+_NO_SIZE = "the page does not say how large the pool is"
+_NO_EVICTIONS = "the engine counts no evictions"
+
+_SIZE = Row(
+    "Size of the pool",
+    (
+        Panel(
+            "Pool",
+            "stat",
+            "How many tokens do the pools in view hold together?",
+            (Query(f"sum(hitcurve_capacity_tokens{{{ENGINE}}})", may_be_empty=_NO_SIZE),),
+            width=6,
+            height=5,
+            unit="count:tok",
+            no_value="Not on the page",
+        ),
+        Panel(
+            "Smallest reusable prefix",
+            "stat",
+            "Which prefixes are too short ever to hit? The largest of the engines in view.",
+            (Query(f"max(hitcurve_min_reusable_prefix_tokens{{{ENGINE}}})", may_be_empty=_NO_SIZE),),
+            width=6,
+            height=5,
+            unit="count:tok",
+            no_value="Not on the page",
+        ),
+        Panel(
+            "Pool by replica",
+            "bargauge",
+            "Are the pools of one size?",
+            (Query(_CAPACITY, _NAME, instant=True, may_be_empty=_NO_SIZE),),
+            width=12,
+            height=5,
+            unit="count:tok",
+            minimum=0,
+            no_value="Not on the page",
+        ),
+    ),
+)
+_PRESSURE = Row(
+    "Pressure",
+    (
+        Panel(
+            "Time until misses fill the pool",
+            "timeseries",
+            "How long does a block live at most, if nothing reuses it? Pool size / tokens missed per second. "
+            "Prefixes that return later than this are lost.",
+            (Query(f"{_CAPACITY} / ({_MISSED} > 0)", _NAME, may_be_empty=_NO_SIZE),),
+            unit="s",
+            minimum=0,
+        ),
+        Panel(
+            "KV pool held by requests",
+            "timeseries",
+            "How much of the pool is left for idle cached blocks?",
+            (Query(f"hitcurve_kv_usage_ratio{{{ENGINE}}}", _NAME),),
+            unit="percentunit",
+            minimum=0,
+            maximum=1,
+            no_value="Not on the engine's page",
+        ),
+        Panel(
+            "Evicted tokens",
+            "timeseries",
+            "How many cached tokens are thrown out per second? Needs the hitcurve engine patch.",
+            (
+                Query(
+                    f"{rate('hitcurve_evicted_blocks_total', ENGINE, _BY)} * on ({_BY}) "
+                    f"sum by ({_BY}) (hitcurve_block_size_tokens{{{ENGINE}}})",
+                    _NAME,
+                    may_be_empty=_NO_EVICTIONS,
+                ),
+            ),
+            unit="count:tok/s",
+            minimum=0,
+            no_value="Needs the engine patch",
+        ),
+        Panel(
+            "Missed tokens",
+            "timeseries",
+            "How many tokens per second have to be computed?",
+            (Query(_MISSED, _NAME),),
+            unit="count:tok/s",
+            minimum=0,
+        ),
+    ),
+)
+
+CAPACITY = Dashboard(
+    "hitcurve-capacity",
+    "hitcurve / Capacity",
+    "Is the pool large enough? What more memory would buy: hitcurve estimate. Needs the hitcurve exporter.",
+    EXPORTER_VARIABLES,
+    (_SIZE, _PRESSURE),
+    CUTS,
+    time_from="now-24h",
+    refresh="5m",
+)

@@ -1,0 +1,88 @@
+"""Chaos: what did the fault do?"""
+
+from hitcurve_dashboards.boards.shared import CUTS, ENGINE, EXPORTER_VARIABLES, codes, rate, ratio
+from hitcurve_dashboards.grafana.looks import STATE_CODES, STATE_COLOURS, value_names
+from hitcurve_dashboards.grafana.records import Dashboard, Panel, Query, Row
+
+__all__ = ["CHAOS"]
+
+_NAME = "{{target}} {{engine}}"
+_BY = "target, engine"
+
+_FAULT = Row(
+    "What did the fault do?",
+    (
+        Panel(
+            "Hit rates over the fault",
+            "timeseries",
+            "Did the rate-based hit rate fall, and did it come back? "
+            "The request-window one lags, the cumulative one hardly moves. Purple marks are faults.",
+            (
+                Query(
+                    ratio("hitcurve_hit_tokens_total", "hitcurve_query_tokens_total", ENGINE, _BY),
+                    f"rate-based {_NAME}",
+                ),
+                Query(f"hitcurve_request_window_hit_rate_ratio{{{ENGINE}}}", f"request window {_NAME}"),
+                Query(f"hitcurve_cumulative_hit_rate_ratio{{{ENGINE}}}", f"cumulative {_NAME}"),
+            ),
+            unit="percentunit",
+            width=24,
+            height=10,
+            minimum=0,
+            maximum=1,
+        ),
+        Panel(
+            "Curve state over the fault",
+            "state-timeline",
+            "Was the fault named, and when was the curve steady again?",
+            (Query(codes("hitcurve_curve_state", "state", dict(STATE_CODES), ENGINE), _NAME),),
+            width=24,
+            height=6,
+            no_value="No engine",
+            mappings=(value_names(STATE_CODES, STATE_COLOURS),),
+        ),
+    ),
+)
+_SERVICE = Row(
+    "Did the service hold?",
+    (
+        Panel(
+            "Requests served",
+            "timeseries",
+            "Did the engine go on serving?",
+            (Query(rate("hitcurve_requests_total", ENGINE, _BY), _NAME),),
+            unit="count:req/s",
+            width=8,
+            minimum=0,
+        ),
+        Panel(
+            "Waiting requests",
+            "timeseries",
+            "Did requests pile up?",
+            (Query(f"hitcurve_waiting_requests{{{ENGINE}}}", _NAME),),
+            width=8,
+            minimum=0,
+            no_value="Not on the engine's page",
+        ),
+        Panel(
+            "Preemptions during the fault",
+            "timeseries",
+            "Were requests thrown out of the pool?",
+            (Query(rate("hitcurve_preemptions_total", ENGINE, _BY), _NAME),),
+            unit="count:preemptions/s",
+            width=8,
+            minimum=0,
+        ),
+    ),
+)
+
+CHAOS = Dashboard(
+    "hitcurve-chaos",
+    "hitcurve / Chaos",
+    "What did a fault do to the curve? Faults are annotations tagged hitcurve-chaos. Needs the hitcurve exporter.",
+    EXPORTER_VARIABLES,
+    (_FAULT, _SERVICE),
+    CUTS,
+    time_from="now-15m",
+    refresh="5s",
+)

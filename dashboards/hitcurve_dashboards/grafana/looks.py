@@ -1,0 +1,127 @@
+"""How each kind of panel looks unless it says otherwise, and the colours that mean the same everywhere."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from hitcurve.reading import CAUSES, STATES
+from hitcurve_dashboards.grafana.records import Override, Panel
+
+__all__ = [
+    "CAUSE_CODES",
+    "CAUSE_COLOURS",
+    "STATE_CODES",
+    "STATE_COLOURS",
+    "coloured",
+    "custom_defaults",
+    "options_of",
+    "value_names",
+]
+
+STATE_COLOURS: Mapping[str, str] = {
+    "no_traffic": "#8E8E8E",
+    "cold": "#5794F2",
+    "warming": "#8AB8FF",
+    "steady": "#56A64B",
+    "low": "#F2CC0C",
+    "degraded": "#FF9830",
+    "oscillating": "#B877D9",
+    "collapsed": "#E02F44",
+    "stalled": "#7A0F1C",
+}
+CAUSE_COLOURS: Mapping[str, str] = {
+    "restart": "#5794F2",
+    "reset": "#E02F44",
+    "pool_pressure": "#FF9830",
+    "lora_churn": "#B877D9",
+    "traffic_shift": "#37872D",
+    "isolation": "#F2CC0C",
+    "short_prefix": "#C0D8FF",
+    "unknown": "#8E8E8E",
+}
+STATE_CODES: Mapping[str, int] = {state: code for code, state in enumerate(STATES, start=1)}
+CAUSE_CODES: Mapping[str, int] = {cause: code for code, cause in enumerate(CAUSES, start=1)}
+"""Numbers that a state timeline can plot; they are shown as words and mean nothing else."""
+
+_TOOLTIP = {"mode": "multi", "sort": "desc"}
+_LINES = {
+    "axisPlacement": "auto",
+    "drawStyle": "line",
+    "fillOpacity": 10,
+    "lineWidth": 2,
+    "showPoints": "never",
+    "spanNulls": False,
+    "stacking": {"group": "A", "mode": "none"},
+}
+_CUSTOM: Mapping[str, Mapping[str, Any]] = {
+    "timeseries": _LINES,
+    "state-timeline": {"fillOpacity": 90, "lineWidth": 0},
+    "table": {"align": "auto", "filterable": False},
+}
+_OPTIONS: Mapping[str, Mapping[str, Any]] = {
+    "timeseries": {
+        "legend": {
+            "calcs": ["mean", "lastNotNull"],
+            "displayMode": "table",
+            "placement": "bottom",
+            "showLegend": True,
+        },
+        "tooltip": _TOOLTIP,
+    },
+    "stat": {
+        "colorMode": "value",
+        "graphMode": "area",
+        "justifyMode": "auto",
+        "orientation": "auto",
+        "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
+        "textMode": "auto",
+    },
+    "bargauge": {
+        "displayMode": "gradient",
+        "orientation": "horizontal",
+        "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
+        "showUnfilled": True,
+    },
+    "table": {"cellHeight": "sm", "showHeader": True},
+    "state-timeline": {
+        "alignValue": "left",
+        "legend": {"displayMode": "list", "placement": "bottom", "showLegend": True},
+        "mergeValues": True,
+        "rowHeight": 0.8,
+        "showValue": "auto",
+        "tooltip": {"mode": "single", "sort": "none"},
+    },
+    "heatmap": {
+        "calculate": False,
+        "color": {"mode": "scheme", "scheme": "Blues", "steps": 64},
+        "legend": {"show": True},
+        "tooltip": {"mode": "single", "yHistogram": False},
+        "yAxis": {"axisPlacement": "left", "unit": "s"},
+    },
+    "text": {"mode": "markdown"},
+}
+
+
+def custom_defaults(panel: Panel) -> dict[str, Any]:
+    """``fieldConfig.defaults.custom``."""
+    return {**_CUSTOM.get(panel.kind, {}), **panel.custom}
+
+
+def options_of(panel: Panel) -> dict[str, Any]:
+    """``options``."""
+    return {**_OPTIONS.get(panel.kind, {}), **panel.options}
+
+
+def value_names(codes: Mapping[str, int], colours: Mapping[str, str]) -> Mapping[str, Any]:
+    """A value mapping that shows each code as its name, in its colour."""
+    names = {
+        str(code): {"color": colours[name], "index": code, "text": name.replace("_", " ")}
+        for name, code in codes.items()
+    }
+    return {"options": names, "type": "value"}
+
+
+def coloured(colours: Mapping[str, str]) -> tuple[Override, ...]:
+    """Overrides that give each series of that name its colour."""
+    return tuple(
+        Override({"color": {"fixedColor": colour, "mode": "fixed"}}, name=name) for name, colour in colours.items()
+    )

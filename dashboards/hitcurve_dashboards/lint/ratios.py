@@ -1,0 +1,79 @@
+"""The rules for a division: same series on both sides, hits on top, no value without traffic."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import promql_parser
+
+from hitcurve_dashboards.lint.tree import selectors, stripped, walked
+
+__all__ = ["ratio_problems"]
+
+_EPSILON = 1e-3
+_HIT_WORDS, _QUERY_WORDS = ("hits", "hit_tokens"), ("queries", "query_tokens")
+_PER_BUCKET = ("le", "__name__")
+
+
+def ratio_problems(division: Any) -> Iterator[str]:
+    """What is wrong with a division of two vectors; nothing where one side is a number."""
+    top, bottom = division.lhs, division.rhs
+    if not list(selectors(top)) or not list(selectors(bottom)):
+        return
+    yield from _zero_guard(bottom)
+    if _matchers(top) != _matchers(bottom):
+        yield f"label on one side only: {_differing(top, bottom)}; both sides must select the same series"
+    if division.modifier is None or division.modifier.matching is None:
+        yield from _same_grouping(top, bottom)
+    if _names_any(top, _QUERY_WORDS) and not _names_any(top, _HIT_WORDS) and _names_any(bottom, _HIT_WORDS):
+        yield "ratio upside down: hits belong on top"
+
+
+def _zero_guard(bottom: Any) -> Iterator[str]:
+    for found in walked(bottom):
+        node = found.node
+        if isinstance(node, promql_parser.NumberLiteral) and 0 < abs(node.val) < _EPSILON:
+            yield f"epsilon denominator ({node.val:g}): it turns idle into a rate of 0; write '> 0' instead"
+            return
+        if isinstance(node, promql_parser.Call) and node.func.name in ("clamp_min", "vector"):
+            yield f"{node.func.name} in the denominator: it turns idle into a rate; write '> 0' instead"
+            return
+    inner = stripped(bottom)
+    guarded = (
+        isinstance(inner, promql_parser.BinaryExpr)
+        and str(inner.op) == ">"
+        and isinstance(stripped(inner.rhs), promql_parser.NumberLiteral)
+    )
+    if not guarded:
+        yield "denominator without '> 0': no traffic shows as NaN"
+
+
+def _matchers(side: Any) -> frozenset[tuple[str, str, str]]:
+    return frozenset(
+        (matcher.name, str(matcher.op), matcher.value)
+        for found in selectors(side)
+        for matcher in found.node.matchers.matchers
+        if matcher.name not in _PER_BUCKET
+    )
+
+
+def _differing(top: Any, bottom: Any) -> str:
+    return ", ".join(sorted({name for name, _, _ in _matchers(top) ^ _matchers(bottom)}))
+
+
+def _same_grouping(top: Any, bottom: Any) -> Iterator[str]:
+    groupings = [_grouping(side) for side in (top, bottom)]
+    if None not in groupings and groupings[0] != groupings[1]:
+        yield "numerator and denominator are summed by different labels"
+
+
+def _grouping(side: Any) -> tuple[str, frozenset[str]] | None:
+    """How the outermost aggregation of a side groups; ``None`` where there is none."""
+    for found in walked(side):
+        if isinstance(found.node, promql_parser.AggregateExpr):
+            modifier = found.node.modifier
+            return ("by", frozenset()) if modifier is None else (str(modifier.type), frozenset(modifier.labels))
+    return None
+
+
+def _names_any(side: Any, words: tuple[str, ...]) -> bool:
+    return any(word in (found.node.name or "") for found in selectors(side) for word in words)

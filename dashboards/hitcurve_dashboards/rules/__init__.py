@@ -1,0 +1,1 @@
+"""Prometheus recording and alerting rules, as records; ``document`` writes the YAML files."""

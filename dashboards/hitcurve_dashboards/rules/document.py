@@ -1,0 +1,47 @@
+"""Rule groups to Prometheus' YAML; the same records give the same bytes."""
+
+from typing import Any
+
+import yaml
+
+from hitcurve_dashboards.rules.curve_alerts import CURVE_ALERTS
+from hitcurve_dashboards.rules.rate_alerts import rate_alerts
+from hitcurve_dashboards.rules.recording import recording_groups
+from hitcurve_dashboards.rules.records import DEFAULT, Alert, Objective, Recording, RuleGroup
+from hitcurve_dashboards.rules.scraping_alerts import SCRAPING_ALERTS
+
+__all__ = ["RUNBOOKS", "as_yaml", "rule_groups"]
+
+RUNBOOKS = "docs/runbooks"
+"""Where ``runbook_url`` points unless told otherwise: the pages of this repository."""
+
+
+def rule_groups(objective: Objective = DEFAULT) -> tuple[RuleGroup, ...]:
+    """Every group, recording rules first."""
+    return (*recording_groups(objective), CURVE_ALERTS, rate_alerts(objective), SCRAPING_ALERTS)
+
+
+def as_yaml(group: RuleGroup, runbooks: str = RUNBOOKS) -> str:
+    """The rule file of a group. ``runbooks`` is the address before ``/PAGE.md`` in ``runbook_url``."""
+    rules = [_recording(rule) if isinstance(rule, Recording) else _alert(rule, runbooks) for rule in group.rules]
+    document = {"groups": [{"name": group.name, "interval": group.interval, "rules": rules}]}
+    head = "# Written by `hitcurve dashboards build`; change hitcurve_dashboards/rules instead.\n"
+    return head + yaml.safe_dump(document, sort_keys=False, width=110, allow_unicode=True)
+
+
+def _recording(rule: Recording) -> dict[str, Any]:
+    return {"record": rule.record, "expr": rule.expr}
+
+
+def _alert(rule: Alert, runbooks: str) -> dict[str, Any]:
+    return {
+        "alert": rule.name,
+        "expr": rule.expr,
+        "for": rule.hold,
+        "labels": {"severity": rule.severity},
+        "annotations": {
+            "summary": rule.summary,
+            "description": rule.description,
+            "runbook_url": f"{runbooks.rstrip('/')}/{rule.page}.md",
+        },
+    }
