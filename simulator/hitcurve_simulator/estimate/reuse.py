@@ -1,0 +1,90 @@
+"""Stack distances: how large an LRU pool has to be for each block to be found, in one pass for all sizes.
+
+The order of an LRU list does not depend on its size (Mattson et al. 1970), so a block is found in a pool of C blocks
+where fewer than C distinct blocks were used since its last use. A request is looked up before it changes the list
+and then makes its blocks most recent, tail first. So the head of a chain is always more recent than its tail, the
+found blocks of a request are a leading run at every size, and neighbours in a chain that were last used together
+have distances that differ by one: it is enough to find the distance of one block of each such run.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hitcurve_simulator.estimate.accesses import Accesses
+from hitcurve_simulator.estimate.arrays import Bools, Ints
+from hitcurve_simulator.estimate.dominance import smaller_before
+
+__all__ = ["Reuse", "reuse_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reuse:
+    """Runs of looked-up blocks that were used before.
+
+    ``lengths`` blocks of ``requests`` are found in pools of more than ``nearest``, ``nearest + 1``, … blocks.
+    ``ends_chain`` marks the runs that hold the last queried block of their request; ``earlier`` is the request that
+    used the run last.
+    """
+
+    requests: Ints
+    nearest: Ints
+    lengths: Ints
+    ends_chain: Bools
+    earlier: Ints
+
+
+def reuse_of(accesses: Accesses) -> Reuse:
+    """All runs, in the order of requests, the deepest run of a request first."""
+    request_of = np.repeat(np.arange(accesses.requests), accesses.lengths)
+    previous = _previous_use(accesses, request_of)
+    begins = _run_begins(accesses, previous)
+    lengths = _lengths(begins, previous)
+    last_use, requests = previous[begins], request_of[begins]
+    never_used = np.concatenate(([0], np.cumsum(previous < 0)))
+    older_before = never_used[begins] + smaller_before(last_use, lengths)
+    request_begin = accesses.starts[:-1][requests]
+    distance = older_before - (begins - request_begin) - (last_use + 1)
+    border = (accesses.starts[1:] - accesses.queried)[requests]
+    looked_up = begins >= border
+    return Reuse(
+        requests=requests[looked_up],
+        nearest=(distance - lengths + 1)[looked_up],
+        lengths=lengths[looked_up],
+        ends_chain=(begins == border)[looked_up],
+        earlier=request_of[last_use][looked_up],
+    )
+
+
+def _previous_use(accesses: Accesses, request_of: Ints) -> Ints:
+    """For each use, in the order in which blocks become most recent, the place of the use before; -1: none."""
+    count = accesses.blocks
+    keys = accesses.keys[(accesses.starts[:-1] + accesses.starts[1:] - 1)[request_of] - np.arange(count)]
+    order = np.argsort(keys, kind="stable")
+    ordered = keys[order]
+    again = ordered[1:] == ordered[:-1]
+    previous = np.full(count, -1, dtype=np.int64)
+    previous[order[1:][again]] = order[:-1][again]
+    return previous
+
+
+def _run_begins(accesses: Accesses, previous: Ints) -> Ints:
+    """Places where a run begins: last uses are neighbours, in one request, on one side of what is looked up."""
+    begins = previous >= 0
+    begins[1:] &= previous[1:] != previous[:-1] + 1
+    follows_new = np.zeros_like(begins)
+    follows_new[1:] = (previous[1:] >= 0) & (previous[:-1] < 0)
+    begins |= follows_new
+    cuts = np.concatenate((accesses.starts[:-1], accesses.starts[1:] - accesses.queried))
+    cuts = cuts[cuts < len(previous)]
+    begins[cuts] = previous[cuts] >= 0
+    return np.flatnonzero(begins)
+
+
+def _lengths(begins: Ints, previous: Ints) -> Ints:
+    """Blocks of each run: up to the next run or the next block that was never used."""
+    new = np.flatnonzero(previous < 0)
+    ends = np.append(begins[1:], len(previous))
+    next_new = np.append(new, len(previous))[np.searchsorted(new, begins)]
+    lengths: Ints = np.minimum(ends, next_new) - begins
+    return lengths
