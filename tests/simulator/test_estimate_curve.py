@@ -100,7 +100,7 @@ def test_outputs_stay_behind_as_vllm_keeps_them(tmp_path: Path) -> None:
     file = tmp_path / "chats.jsonl"
     file.write_text(
         '{"chat_id": 1, "parent_chat_id": -1, "input_length": 5, "output_length": 8, "hash_ids": [1, 2]}\n'
-        '{"chat_id": 2, "parent_chat_id": 1, "input_length": 15, "output_length": 1, "hash_ids": [1, 20, 21, 22]}\n'
+        '{"chat_id": 2, "parent_chat_id": 1, "input_length": 15, "hash_ids": [1, 20, 21, 22]}\n'
     )
     rows = read_trace(file, SIZE).rows
     curve = hit_curve_of(chains_of(rows, SIZE, SIZE, outputs=True).engine)

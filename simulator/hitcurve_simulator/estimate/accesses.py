@@ -13,9 +13,9 @@ __all__ = ["Accesses"]
 class Accesses:
     """Requests in the order of replay, each with the chain of its blocks, head first.
 
-    ``starts`` has one place more than there are requests. Of each chain the first ``queried`` blocks are looked up;
-    all of it becomes most recent, tail first. A hit block is worth ``block_size`` tokens, a hit on the last queried
-    one ``last_block_tokens``; ``tokens`` are looked up in all.
+    ``starts`` has one place more than there are requests. Of each chain the first ``queried`` blocks are looked
+    up; all of it becomes most recent, tail first. A hit block is worth ``block_size`` tokens, a hit on the last
+    queried one ``last_block_tokens``; ``tokens`` are looked up in all.
     """
 
     block_size: int

@@ -1,8 +1,8 @@
 """Names of prefixes: two prompts have the same name at a position where, and only where, they agree up to it.
 
 A name is the sum of one well-mixed 64-bit number for each (item, place) so far, so that running sums name every
-prefix of every prompt at once, at any block size. Two different prefixes share a name with a probability of 2**-64:
-among ten million blocks the chance that any two do is about 3 in a million.
+prefix of every prompt at once, at any block size. Two different prefixes share a name with a probability of
+2**-64: among ten million blocks the chance that any two do is about 3 in a million.
 """
 
 import numpy as np

@@ -1,10 +1,10 @@
 """Stack distances: how large an LRU pool has to be for each block to be found, in one pass for all sizes.
 
-The order of an LRU list does not depend on its size (Mattson et al. 1970), so a block is found in a pool of C blocks
-where fewer than C distinct blocks were used since its last use. A request is looked up before it changes the list
-and then makes its blocks most recent, tail first. So the head of a chain is always more recent than its tail, the
-found blocks of a request are a leading run at every size, and neighbours in a chain that were last used together
-have distances that differ by one: it is enough to find the distance of one block of each such run.
+The order of an LRU list does not depend on its size (Mattson et al. 1970), so a block is found in a pool of C
+blocks where fewer than C distinct blocks were used since its last use. A request is looked up before it changes
+the list and then makes its blocks most recent, tail first. So the head of a chain is always more recent than its
+tail, the found blocks of a request are a leading run at every size, and neighbours in a chain that were last used
+together have distances that differ by one: it is enough to find the distance of one block of each such run.
 """
 
 from dataclasses import dataclass
@@ -23,8 +23,8 @@ class Reuse:
     """Runs of looked-up blocks that were used before.
 
     ``lengths`` blocks of ``requests`` are found in pools of more than ``nearest``, ``nearest + 1``, … blocks.
-    ``ends_chain`` marks the runs that hold the last queried block of their request; ``earlier`` is the request that
-    used the run last.
+    ``ends_chain`` marks the runs that hold the last queried block of their request; ``earlier`` is the request
+    that used the run last.
     """
 
     requests: Ints

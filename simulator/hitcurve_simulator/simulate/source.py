@@ -7,6 +7,7 @@ from pathlib import Path
 from hitcurve.errors import UsageError
 from hitcurve_simulator.traces import LineFinding, TraceRow, read_trace
 from hitcurve_simulator.traces.formats import TimeUnit
+from hitcurve_simulator.traces.opening import STANDARD_INPUT
 from hitcurve_simulator.traces.parse_row import Turns
 from hitcurve_simulator.workloads import CONCURRENCY, WORKLOADS, workload_rows
 
@@ -54,7 +55,7 @@ def load_source(
             pool_blocks=None if pool_tokens is None else pool_tokens // size,
         )
     path = Path(name)
-    if not path.exists():
+    if path != STANDARD_INPUT and not path.exists():
         letters = ", ".join(WORKLOADS)
         raise UsageError(f"'{name}' is neither a workload ({letters}) nor a file; give one of them.")
     trace = read_trace(path, block_size, time_unit, turns, strict, on_line)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hitcurve_simulator.traces.row import LineFinding, TraceRow
-from hitcurve_simulator.traces.text import TextPieces
+from hitcurve_simulator.traces.text import Tokenizer, chat_tokens
 from hitcurve_simulator.vllm import Request
 
 __all__ = ["rows_of_conversations"]
@@ -19,32 +19,33 @@ _ROLES = {
 }
 
 
-def rows_of_conversations(objects: list[tuple[int, object]]) -> tuple[list[TraceRow], list[LineFinding]]:
+def rows_of_conversations(
+    objects: list[tuple[int, object]], tokenizer: Tokenizer
+) -> tuple[list[TraceRow], list[LineFinding]]:
     """Requests of all conversations, one conversation after the other, and those without a question.
 
     Entries that are no message are passed over, as is anything the assistant says before the first question.
     """
-    pieces = TextPieces()
     rows: list[TraceRow] = []
     skipped: list[LineFinding] = []
     for line, item in objects:
-        found = _rows_of(line, _name(line, item), _messages(item), pieces)
+        found = _rows_of(line, _name(line, item), _messages(item), tokenizer)
         rows.extend(found)
         if not found:
             skipped.append(LineFinding(line, f"conversation {_name(line, item)} holds no question"))
     return rows, skipped
 
 
-def _rows_of(line: int, session: str, messages: list[dict[str, str]], pieces: TextPieces) -> list[TraceRow]:
+def _rows_of(line: int, session: str, messages: list[dict[str, str]], tokenizer: Tokenizer) -> list[TraceRow]:
     rows: list[TraceRow] = []
     for index, message in enumerate(messages):
         if message["role"] != "user":
             continue
         replied = index + 1 < len(messages) and messages[index + 1]["role"] == "assistant"
-        output = tuple(pieces.token_ids(messages[index + 1]["content"])) if replied else ()
+        output = tuple(tokenizer.token_ids(messages[index + 1]["content"])) if replied else ()
         request = Request(
             request_id=f"{session}, question {len(rows) + 1}, line {line}",
-            prompt_token_ids=pieces.chat(messages[: index + 1]),
+            prompt_token_ids=chat_tokens(tokenizer, messages[: index + 1]),
             max_output_tokens=max(len(output), 1),
         )
         rows.append(TraceRow(line, request, output_tokens=len(output), output_token_ids=output, session=session))

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-__all__ = ["BAILIAN", "MOONCAKE", "PLAIN", "SHAREGPT", "TimeUnit", "TraceFormat", "format_of"]
+__all__ = ["AGENT_SESSIONS", "BAILIAN", "MOONCAKE", "PLAIN", "SHAREGPT", "TimeUnit", "TraceFormat", "format_of"]
 
 TimeUnit = Literal["ms", "s"]
 
@@ -29,12 +29,18 @@ SHAREGPT = TraceFormat("sharegpt", 16, "s")
 """Conversations: ``{"id", "conversations": [{"from", "value"}]}``, a JSON list or JSON lines."""
 
 
+AGENT_SESSIONS = TraceFormat("kv-cache-tester", 64, "s")
+"""``{"id", "block_size", "requests": [{"t", "in", "out", "hash_ids"}]}`` (callanjfox/kv-cache-tester)."""
+
+
 def format_of(row: Mapping[str, Any]) -> TraceFormat:
     """The format of a file by one of its rows."""
+    if "requests" in row:
+        return AGENT_SESSIONS
     if "conversations" in row or "conversation" in row:
         return SHAREGPT
     if "chat_id" in row:
         return BAILIAN
-    if any(name in row for name in ("token_ids", "prompt", "messages")):
+    if any(name in row for name in ("token_ids", "prompt", "messages", "body", "request")):
         return PLAIN
     return MOONCAKE

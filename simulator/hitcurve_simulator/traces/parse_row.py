@@ -1,13 +1,15 @@
 """A JSON object of a trace to a row, with every reason to refuse it or to warn."""
 
 import math
+from array import array
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from hitcurve_simulator.traces.formats import TimeUnit
+from hitcurve_simulator.traces.openai_log import as_trace_row
 from hitcurve_simulator.traces.row import TraceRow
-from hitcurve_simulator.traces.text import TextPieces
+from hitcurve_simulator.traces.text import TextPieces, Tokenizer, chat_tokens
 from hitcurve_simulator.vllm import Request
 
 __all__ = ["RowParser", "RowRefused", "Turns"]
@@ -29,7 +31,7 @@ class RowParser:
     block_size: int
     time_unit: TimeUnit
     turns: Turns = "cumulative"
-    _pieces: TextPieces = field(default_factory=TextPieces)
+    tokenizer: Tokenizer = field(default_factory=TextPieces)
     _latest_s: float = -math.inf
     _chats: set[object] = field(default_factory=set)
     _said: dict[str, int] = field(default_factory=dict)
@@ -38,6 +40,7 @@ class RowParser:
         """The row of one line and the warnings about it. Raises RowRefused."""
         if not isinstance(values, Mapping):
             raise RowRefused("not a JSON object")
+        values = as_trace_row(values)
         warnings: list[str] = []
         block_ids = _hash_ids(values)
         token_ids = None if block_ids is not None else self._token_ids(values)
@@ -57,6 +60,7 @@ class RowParser:
             output_tokens=output_tokens,
             arrival_s=self._arrival_s(values, warnings),
             session=_session(values),
+            tenant=_tenant(values),
         )
         return row, warnings
 
@@ -91,17 +95,17 @@ class RowParser:
     def _token_ids(self, values: Mapping[str, Any]) -> Sequence[int] | None:
         given = values.get("token_ids", values.get("prompt"))
         if isinstance(given, str):
-            return self._pieces.token_ids(given)
+            return _packed(self.tokenizer.token_ids(given))
         if given is not None:
             if not isinstance(given, list) or not all(_is_whole(token) for token in given):
                 raise RowRefused("token ids are not a list of whole numbers")
-            return given
+            return _packed(given)
         if (messages := values.get("messages")) is None:
             return None
         if not isinstance(messages, list):
             raise RowRefused("messages are not a list")
         try:
-            return self._pieces.chat(messages)
+            return _packed(chat_tokens(self.tokenizer, messages))
         except ValueError as error:
             raise RowRefused(str(error)) from None
 
@@ -186,6 +190,19 @@ def _name(values: Mapping[str, Any], name: str) -> str | None:
 def _session(values: Mapping[str, Any]) -> str | None:
     value = values.get("session", values.get("session_id"))
     return None if value is None else str(value)
+
+
+def _tenant(values: Mapping[str, Any]) -> str | None:
+    value = next((values[name] for name in ("tenant", "tag", "user") if values.get(name) is not None), None)
+    return None if value is None else str(value)
+
+
+def _packed(token_ids: list[int]) -> Sequence[int]:
+    """A fourth of the memory of a list, where the numbers fit."""
+    try:
+        return array("q", token_ids)
+    except OverflowError:
+        return token_ids
 
 
 def _is_whole(value: object) -> bool:

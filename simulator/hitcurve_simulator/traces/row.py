@@ -31,6 +31,8 @@ class TraceRow:
     arrival_s: float | None = None
     """Seconds as recorded; None where the row has no timestamp."""
     session: str | None = None
+    tenant: str | None = None
+    """Whose request it is: ``tenant``, ``tag`` or ``user`` of the row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,8 @@ class Trace:
     warnings: tuple[LineFinding, ...] = ()
     sessions: tuple[tuple[str, ...], ...] = field(default=())
     """Request ids by session, in the order of the file; empty where the trace names no sessions."""
+    ids_are_local: bool = False
+    """Whether hash ids mean something only within this file."""
 
     @property
     def duration_s(self) -> float | None:

@@ -1,14 +1,24 @@
-"""A stand-in for a tokenizer: text to numbered pieces of about four characters.
+"""Text to tokens, without a model: numbered pieces of about four characters, or bytes.
 
-Equal text gives equal pieces, so shared prefixes stay shared; counts are near, not equal, to a model's tokens.
+Equal text gives equal tokens, so shared prefixes stay shared; counts of pieces are near, not equal, to a model's.
 """
 
+import json
 import re
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
-__all__ = ["TextPieces"]
+__all__ = ["TextPieces", "Tokenizer", "Utf8Bytes", "chat_tokens"]
 
 _PIECE = re.compile(r" ?\w{1,4}|\s+|[^\w\s]")
+
+
+class Tokenizer(Protocol):
+    """Text to token ids and back."""
+
+    def token_ids(self, text: str) -> list[int]: ...
+
+    def text(self, token_ids: Sequence[int]) -> str: ...
 
 
 class TextPieces:
@@ -16,27 +26,66 @@ class TextPieces:
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
+        self._pieces: list[str] = []
 
     def token_ids(self, text: str) -> list[int]:
         """Numbers of the pieces of a text."""
-        numbers = self._numbers
-        return [numbers.setdefault(piece, len(numbers)) for piece in _PIECE.findall(text)]
+        numbers, found = self._numbers, _PIECE.findall(text)
+        try:
+            return [numbers[piece] for piece in found]
+        except KeyError:
+            return [numbers.setdefault(piece, len(numbers)) for piece in found]
+
+    def text(self, token_ids: Sequence[int]) -> str:
+        """The text of pieces that were met."""
+        if len(self._pieces) < len(self._numbers):
+            self._pieces = list(self._numbers)
+        return "".join([self._pieces[number] for number in token_ids])
 
     def chat(self, messages: Sequence[object]) -> list[int]:
-        """A chat in the manner of a chat template, ending where the assistant's reply begins.
+        """``chat_tokens`` in pieces."""
+        return chat_tokens(self, messages)
 
-        The ids of a chat that goes on begin with those of the chat before and of its reply. Raises ValueError
-        where a message has no role or its content is not text.
-        """
-        tokens: list[int] = []
-        for message in messages:
-            if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
-                raise ValueError("a message has no role")
-            content = message.get("content")
-            if not isinstance(content, str):
-                raise ValueError("the content of a message is not text")
-            tokens += self._header(message["role"]) + self.token_ids(content) + self.token_ids("\n")
-        return tokens + self._header("assistant")
 
-    def _header(self, role: str) -> list[int]:
-        return self.token_ids(f"<|{role}|>\n")
+class Utf8Bytes:
+    """Every byte of the UTF-8 form is a token."""
+
+    def token_ids(self, text: str) -> list[int]:
+        return list(text.encode("utf-8", "surrogatepass"))
+
+    def text(self, token_ids: Sequence[int]) -> str:
+        return bytes(token_ids).decode("utf-8", "replace")
+
+
+def chat_tokens(tokenizer: Tokenizer, messages: Sequence[object]) -> list[int]:
+    """A chat in the manner of a chat template, ending where the assistant's reply begins.
+
+    The ids of a chat that goes on begin with those of the chat before and of its reply. Raises ValueError where a
+    message has no role or its content is not text.
+    """
+    tokens: list[int] = []
+    for message in messages:
+        if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
+            raise ValueError("a message has no role")
+        tokens += _header(tokenizer, message["role"])
+        tokens += tokenizer.token_ids(_content(message)) + tokenizer.token_ids("\n")
+    return tokens + _header(tokenizer, "assistant")
+
+
+def _header(tokenizer: Tokenizer, role: str) -> list[int]:
+    return tokenizer.token_ids(f"<|{role}|>\n")
+
+
+def _content(message: Mapping[str, object]) -> str:
+    """Text of a message: its content, the text parts of it, and the tools that it calls."""
+    content, calls = message.get("content"), message.get("tool_calls")
+    called = json.dumps(calls) if calls else ""
+    if isinstance(content, str):
+        return content + called
+    if content is None and calls:
+        return called
+    if isinstance(content, list):
+        parts = [part.get("text") if isinstance(part, Mapping) else part for part in content]
+        if all(isinstance(part, str) for part in parts):
+            return "".join(map(str, parts)) + called
+    raise ValueError("the content of a message is not text")

@@ -1,0 +1,140 @@
+"""Shapes in which traffic comes: packed, piped, sessions of agents, logs of OpenAI's API, other tokenizers."""
+
+import gzip
+import io
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from hitcurve.errors import UsageError
+from hitcurve_simulator.traces import Trace, read_trace
+from hitcurve_simulator.traces.text import TextPieces, Utf8Bytes
+
+ROW = {"hash_ids": [1, 2], "input_length": 600}
+SESSION = {
+    "id": "s1",
+    "block_size": 64,
+    "hash_id_scope": "local",
+    "requests": [
+        {"t": 0.0, "type": "n", "model": "m", "in": 130, "out": 7, "hash_ids": [1, 2]},
+        {"t": 9.0, "type": "n", "model": "m", "in": 200, "out": 1, "hash_ids": [1, 2, 3]},
+        {"t": 2.0, "type": "subagent", "requests": [{"t": 3.5, "in": 64, "out": 2, "hash_ids": [9]}]},
+    ],
+}
+
+
+def written(folder: Path, *rows: object) -> Path:
+    file = folder / "trace.jsonl"
+    file.write_text("\n".join(json.dumps(row) for row in rows))
+    return file
+
+
+def lengths(trace: Trace) -> list[int]:
+    return [row.request.prompt_tokens for row in trace.rows]
+
+
+def test_gzip_is_known_by_its_content(tmp_path: Path) -> None:
+    file = tmp_path / "trace"
+    file.write_bytes(gzip.compress(json.dumps(ROW).encode()))
+    assert lengths(read_trace(file)) == [600]
+
+
+def test_standard_input_is_a_dash(monkeypatch: pytest.MonkeyPatch) -> None:
+    stdin = SimpleNamespace(buffer=io.BufferedReader(io.BytesIO(json.dumps(ROW).encode())))  # type: ignore[arg-type]
+    monkeypatch.setattr(sys, "stdin", stdin)
+    assert lengths(read_trace(Path("-"))) == [600]
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (gzip.compress(json.dumps(ROW).encode() * 9)[:-9], "damaged gzip data"),
+        (b"\x28\xb5\x2f\xfd rest", "zstd data; unpack it first: zstd -dc"),
+        (b'{\n "requests": ', "begins like a JSON object and is none"),
+        (b'[{"hash_ids": ', "begins like a JSON list and is none"),
+    ],
+)
+def test_what_cannot_be_unpacked_or_parsed_is_one_sentence(tmp_path: Path, content: bytes, sentence: str) -> None:
+    file = tmp_path / "trace"
+    file.write_bytes(content)
+    with pytest.raises(UsageError, match=sentence):
+        read_trace(file)
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+def test_a_session_is_its_requests_and_those_of_its_subagents_by_time(tmp_path: Path, indent: int | None) -> None:
+    file = tmp_path / "session.json"
+    file.write_text(json.dumps(SESSION, indent=indent))
+    trace = read_trace(file)
+    assert (trace.format, trace.block_size, trace.ids_are_local) == ("kv-cache-tester", 64, True)
+    assert [row.arrival_s for row in trace.rows] == [0.0, 3.5, 9.0]
+    assert [list(row.block_ids or ()) for row in trace.rows] == [[1, 2], [9], [1, 2, 3]]
+    assert lengths(trace) == [130, 64, 200]
+    assert {row.session for row in trace.rows} == {"s1"}
+    assert trace.rows[0].output_tokens == 7
+
+
+def test_a_session_names_its_bad_requests_and_keeps_its_block_size(tmp_path: Path) -> None:
+    bad = {**SESSION, "requests": [*SESSION["requests"], {"in": "many"}, 7]}  # type: ignore[misc]
+    trace = read_trace(written(tmp_path, bad))
+    assert len(trace.rows) == 3
+    assert [finding.reason for finding in trace.rejected] == [
+        "input_length is not a whole number of tokens",
+        "neither hash_ids nor tokens nor input_length",
+    ]
+    with pytest.raises(UsageError, match="has hash ids of 64 tokens, not 16"):
+        read_trace(written(tmp_path, SESSION), 16)
+
+
+MESSAGES = [{"role": "user", "content": "Say hello."}]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"model": "sql", "user": "u7", "messages": MESSAGES, "created": 1500, "usage": {"completion_tokens": 9}},
+        {"custom_id": "1", "created": 1500, "body": {"model": "sql", "messages": MESSAGES, "user": "u7"}},
+        {
+            "timestamp": "1970-01-01T00:25:00+00:00",
+            "request": {"model": "base", "lora": "sql", "messages": MESSAGES, "tenant": "u7"},
+            "response": {"body": {"usage": {"completion_tokens": 9}}},
+        },
+    ],
+)
+def test_a_logged_request_bare_or_wrapped(tmp_path: Path, row: dict[str, object]) -> None:
+    (found,) = read_trace(written(tmp_path, row)).rows
+    assert list(found.request.prompt_token_ids or ()) == TextPieces().chat(MESSAGES)
+    assert (found.request.adapter, found.tenant, found.arrival_s) == ("sql", "u7", 1500.0)
+    assert found.output_tokens == (0 if "custom_id" in row else 9)
+
+
+def test_parts_calls_and_tools_are_text_and_pictures_are_refused(tmp_path: Path) -> None:
+    call = {"role": "assistant", "content": None, "tool_calls": [{"id": "c", "function": {"name": "f"}}]}
+    parts = {"role": "user", "content": [{"type": "text", "text": "Say "}, {"type": "text", "text": "hello."}]}
+    picture = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}
+    tools = [{"type": "function", "function": {"name": "f"}}]
+    rows = (
+        {"messages": [parts, call], "tools": tools},
+        {"messages": [parts, call]},
+        {"messages": [picture]},
+        {"messages": MESSAGES},
+    )
+    trace = read_trace(written(tmp_path, *rows))
+    first, second, third = (list(row.request.prompt_token_ids or ()) for row in trace.rows)
+    assert first[-len(second) :] == second
+    assert second[: len(third) - 4] == third[:-4]
+    assert [(finding.line, finding.reason) for finding in trace.rejected] == [
+        (3, "the content of a message is not text")
+    ]
+
+
+def test_bytes_are_a_tokenizer_and_every_tokenizer_gives_its_text_back(tmp_path: Path) -> None:
+    file = written(tmp_path, {"prompt": "naïve 1+1"})
+    (row,) = read_trace(file, tokenizer=Utf8Bytes()).rows
+    assert row.request.prompt_tokens == 10
+    for tokenizer in (Utf8Bytes(), TextPieces()):
+        tokens = tokenizer.token_ids("naïve 1+1, said\n twice")
+        assert tokenizer.text(tokens) == "naïve 1+1, said\n twice"
