@@ -85,9 +85,9 @@ class CurveClassifier:
         if resets is not None:
             self._last_resets = resets
         restarted = "restart" in kinds or (interval is not None and interval.restarts > 0)
-        level = self._track.level
+        onset_s = min((cut.at_s for cut in cuts if cut.kind in ("restart", "reset")), default=at_s)
         if restarted:
-            self._episodes.begin(at_s, level, "restart")
+            self._episodes.begin(onset_s, self._phases.held_level(), "restart")
             self._phases.restart(at_s, "restart")
         elif "start" in kinds:
             self._phases.restart(at_s, None)
@@ -95,7 +95,7 @@ class CurveClassifier:
             idle = self._state is None or self._state.state == "no_traffic"
             self._phases.reset(at_s, traffic=batch is not None or not idle)
             if batch is not None:
-                self._episodes.begin(batch.from_s, self._phases.former, "reset")
+                self._episodes.begin(onset_s, self._phases.former, "reset")
 
     def _take_interval(
         self, interval: Interval, batch: Batch | None, sample: EngineSample | None, at_s: float
@@ -124,6 +124,7 @@ class CurveClassifier:
         last = self._state
         if last is not None and last.state == state:
             since_s = last.since_s
+            self._episodes.name(cause)
             if last.cause not in (None, "unknown") and cause in (None, "unknown"):
                 cause = last.cause
         else:
@@ -142,7 +143,7 @@ class CurveClassifier:
     def _follow_episode(self, state: StateName, cause: Cause | None, at_s: float) -> None:
         if state in UNHEALTHY_STATES:
             onset_s = at_s - self._silence.length_s(at_s) if state == "stalled" else self._phases.onset_s
-            self._episodes.begin(onset_s, self._phases.former, cause or "unknown")
+            self._episodes.begin(onset_s, self._phases.former, cause or "unknown", self._phases.proof)
         elif state == "steady":
             self._episodes.end(at_s)
 
@@ -167,7 +168,7 @@ class CurveClassifier:
             "threshold": track.threshold,
             "request_noise": track.noise.request_noise,
             "scatter": track.noise.scatter,
-            "turns": float(track.swings.turns(at_s)),
+            "turns": float(len(track.swings.turns(at_s))),
             "silence_s": self._silence.length_s(at_s),
             "waiting": sample.waiting if sample is not None else None,
         }

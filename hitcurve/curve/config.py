@@ -73,10 +73,12 @@ class CurveConfig:
     """Smallest swing, as a difference of hit rates, that counts towards `oscillating`."""
     swing_noises: float = 4.0
     """A swing must also exceed this many standard errors of the two extremes."""
-    swing_turns: int = 4
-    """Turns (from falling to rising or back) that make a curve oscillate."""
+    swing_turns: int = 5
+    """Turns (from falling to rising or back) that make a curve oscillate: the third fall, with 5."""
     swing_window_s: float = 1800.0
     """Time within which they must happen; slower swings are drift."""
+    swing_window_scrapes: int = 60
+    """Scrapes with traffic within which they may happen instead, where scrapes are rare."""
     swing_bin_requests: float = 8.0
     """Effective requests that scrapes are gathered to before they count as a point of a swing."""
     swing_after_scrapes: int = 12

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from hitcurve.curve.batch import Batch
+from hitcurve.curve.batch import Batch, Sum
 from hitcurve.reading import Cause
 
 __all__ = ["Episode", "EpisodeLog"]
@@ -35,15 +35,24 @@ class EpisodeLog:
     def all(self) -> tuple[Episode, ...]:
         return (*self._closed, self._open) if self._open else tuple(self._closed)
 
-    def begin(self, from_s: float, level: float | None, cause: Cause) -> None:
-        """Open one; an open one goes on, and takes a cause where it had none."""
+    def begin(self, from_s: float, level: float | None, cause: Cause, proof: Sum | None = None) -> None:
+        """Open one; an open one goes on. ``proof`` is the traffic from the onset to the scrape that proved it."""
         if self._open is not None:
-            if self._open.cause == "unknown" or cause in ("reset", "restart"):
+            if cause in ("reset", "restart"):
                 self._open = replace(self._open, cause=cause)
             return
         self._level = level
-        unknown = None if level is None else 0.0
-        self._open = Episode(from_s=from_s, to_s=None, depth=unknown, lost_tokens=unknown, cause=cause)
+        if level is None:
+            self._open = Episode(from_s=from_s, to_s=None, depth=None, lost_tokens=None, cause=cause)
+            return
+        lost = max(0.0, level * proof.queries - proof.hits) if proof else 0.0
+        depth = max(0.0, level - proof.rate) if proof and proof.rate is not None else 0.0
+        self._open = Episode(from_s=from_s, to_s=None, depth=depth, lost_tokens=lost, cause=cause)
+
+    def name(self, cause: Cause | None) -> None:
+        """Give the open one a cause where it had none."""
+        if self._open is not None and self._open.cause == "unknown" and cause is not None:
+            self._open = replace(self._open, cause=cause)
 
     def observe(self, batch: Batch) -> None:
         if self._open is None or self._level is None:

@@ -12,6 +12,7 @@ from hitcurve.curve.batch import Batch, Sum
 from hitcurve.curve.causes import Signals
 from hitcurve.curve.config import CurveConfig
 from hitcurve.curve.low import LowRate
+from hitcurve.curve.oscillation import Oscillation
 from hitcurve.curve.step import StepTest
 from hitcurve.curve.track import Track
 from hitcurve.reading import Cause
@@ -27,6 +28,9 @@ _RESET_SCRAPES = 2
 _RISE_SCRAPES = 3
 _BURST_COLLAPSE_SHARE = 0.1
 _CLIMB_ERRORS = 2.0
+_FALLEN: tuple[Phase, ...] = ("degraded", "collapsed", "oscillating")
+_NAMING_SCRAPES = 8
+_LEAST_KEPT = 1e-3
 
 
 class Phases:
@@ -45,11 +49,14 @@ class Phases:
         """The level before the fall."""
         self._comparable = False
         """Whether ``former`` belongs to this epoch, so that the curve may be held against it."""
+        self.proof = Sum()
+        """The traffic from the onset to the scrape that proved the present phase, where a test proved it."""
         self._run = Sum()
         self._recovery = StepTest()
         self._reset_scrapes = 0
         self._entered_s = 0.0
         self._returned: Sum | None = None
+        self._oscillation = Oscillation(config)
         self._steps: dict[Phase, Callable[[Batch, float], None]] = {
             "cold": self._from_cold,
             "warming": self._from_warming,
@@ -86,7 +93,7 @@ class Phases:
     def accept(self, at_s: float) -> None:
         """Take the present level as the new baseline."""
         level = self._run if self._run.rate is not None else self._track.recent()
-        if self.phase not in ("degraded", "collapsed", "oscillating") or level.rate is None:
+        if self.phase not in _FALLEN or level.rate is None:
             return
         self._track.settle(level)
         low = level.rate <= self._config.low_rate
@@ -95,17 +102,32 @@ class Phases:
     def observe(self, batch: Batch, effective: float) -> None:
         """Decide on the phase after one more batch."""
         self._watch_return(batch, effective)
+        self._oscillation.tick()
         if self._reset_scrapes > 0 and self._reset_shows(batch):
             return
         if self.phase not in ("cold", "oscillating") and self._track.swings.swinging(batch.to_s):
             self._oscillate(batch)
             return
+        before = self.phase
         self._steps[self.phase](batch, effective)
+        if self.phase != before:
+            self._note_turn(before, batch)
+        elif self.cause == "unknown" and self.phase in _FALLEN and self._run.scrapes <= _NAMING_SCRAPES:
+            self.cause = self._signals.of_change(self.onset_s)
+
+    def _note_turn(self, before: Phase, batch: Batch) -> None:
+        direction = {"degraded": -1, "collapsed": -1}.get(self.phase, 0)
+        if before in ("degraded", "collapsed"):
+            direction = direction or 1
+        if direction:
+            self._oscillation.note(batch.to_s, direction)
+        if self.phase in ("degraded", "collapsed") and self._oscillation.again_and_again(batch.to_s):
+            self._oscillate(batch)
 
     def held_level(self) -> float | None:
         """The level that a fall from here is measured against."""
         track = self._track
-        if self.phase in ("collapsed", "oscillating", "degraded"):
+        if self.phase in _FALLEN:
             return self.former
         if track.level is not None:
             return track.level
@@ -115,11 +137,13 @@ class Phases:
         self._track.forget()
         self._comparable = False
         self._returned = None
+        self._oscillation.clear()
 
     def _enter(self, phase: Phase, cause: Cause | None, at_s: float, onset_s: float) -> None:
         self.phase, self.cause = phase, cause
         self._entered_s, self.onset_s = at_s, onset_s
         self._run = Sum()
+        self.proof = Sum()
         self._recovery.clear()
         if phase == "warming":
             self._track.restart_climb()
@@ -248,15 +272,19 @@ class Phases:
         self.former, self._comparable = level, True
         self._enter("degraded", self._signals.of_change(run.from_s), batch.to_s, run.from_s)
         self._run.merge(run)
+        self.proof = run
         track.clear_tests()
 
     def _collapse(self, batch: Batch, level: float) -> None:
-        onset_s = self._track.fall.since.from_s
+        run = self._track.fall.since
         self._leave_level(level)
-        self._enter("collapsed", self._signals.of_change(onset_s), batch.to_s, onset_s)
+        self._enter("collapsed", self._signals.of_change(run.from_s), batch.to_s, run.from_s)
+        self.proof = run
 
     def _oscillate(self, batch: Batch) -> None:
-        onset_s = self._track.swings.first_turn_s or batch.from_s
+        turns_s = self._track.swings.turns(batch.to_s)
+        self._oscillation.begin(turns_s)
+        onset_s = self._oscillation.first_turn_s or batch.from_s
         former = self._track.level if self.phase == "steady" else (self.former if self._comparable else None)
         self._leave_level(former)
         self._enter("oscillating", self._signals.of_change(onset_s), batch.to_s, onset_s)
@@ -297,7 +325,7 @@ class Phases:
                 track.settle(back)
             self._enter("steady", None, batch.to_s, back.from_s)
             return
-        self._run.decay(math.exp(-(batch.to_s - batch.from_s) / config.baseline_memory_s))
+        self._run.decay(max(math.exp(-(batch.to_s - batch.from_s) / config.baseline_memory_s), _LEAST_KEPT))
         if self._recovery.score == 0.0:
             self._run.add(batch, effective)
         if batch.to_s - self._entered_s >= config.accept_after_s:
@@ -315,6 +343,7 @@ class Phases:
 
     def _from_oscillating(self, batch: Batch, effective: float) -> None:
         self._run.add(batch, effective)
-        if self._track.swings.quiet():
+        if not self._oscillation.goes_on(batch, effective, self._config.swing_rate, _RECOVERY_SCORE):
+            self._oscillation.clear()
             self._track.swings.clear()
             self._enter("warming", None, batch.to_s, batch.to_s)

@@ -9,9 +9,6 @@ from hitcurve.curve.noise import Noise
 
 __all__ = ["Swings"]
 
-_QUIET_POINTS = 8
-_QUIET_SWINGS = 2.0
-
 
 @dataclass(frozen=True, slots=True)
 class _Point:
@@ -76,24 +73,18 @@ class Swings:
         variance = sum(self._noise.variance(middle, point.requests) for point in (one, other))
         return float(max(self._config.swing_rate, self._config.swing_noises * variance**0.5))
 
-    def turns(self, at_s: float) -> int:
-        """Turns within the window."""
-        return sum(turn.at_s > at_s - self._config.swing_window_s for turn in self._turns)
+    def turns(self, at_s: float) -> list[float]:
+        """Times of the turns within the window."""
+        config = self._config
+        return [
+            turn.at_s
+            for turn in self._turns
+            if turn.at_s > at_s - config.swing_window_s or turn.index > self._index - config.swing_window_scrapes
+        ]
 
     def swinging(self, at_s: float) -> bool:
         known = self._learnt >= self._config.swing_after_scrapes
-        return known and self.turns(at_s) >= self._config.swing_turns and not self.quiet()
-
-    def quiet(self) -> bool:
-        """No new extreme for twice as long as a swing usually takes."""
-        if self._extreme is None or len(self._turns) < 2:
-            return True
-        usual = (self._turns[-1].index - self._turns[0].index) / (len(self._turns) - 1)
-        return self._index - self._extreme.index > max(_QUIET_POINTS, _QUIET_SWINGS * usual)
-
-    @property
-    def first_turn_s(self) -> float | None:
-        return self._turns[0].at_s if self._turns else None
+        return known and len(self.turns(at_s)) >= self._config.swing_turns
 
     def clear(self) -> None:
         self._bin = Sum()
