@@ -20,6 +20,7 @@ from hitcurve_exporter.configuration.load import (
     listen_address_from_option,
 )
 from hitcurve_exporter.configuration.records import ExporterConfig
+from hitcurve_exporter.configuration.web_file import web_config_from_file
 from hitcurve_exporter.scraping.core_monitor import core_monitor
 from hitcurve_exporter.service import serve
 
@@ -53,6 +54,12 @@ def exporter(
             metavar="HOST:PORT", help="Where to serve; port 0 takes a free one. [default: 127.0.0.1:9477]"
         ),
     ] = None,
+    web_config: Annotated[
+        Path | None,
+        typer.Option(
+            "--web.config.file", metavar="FILE", help="TLS and passwords, in Prometheus' web configuration format."
+        ),
+    ] = None,
     check: Annotated[bool, typer.Option("--check", help="Validate the configuration, say so and stop.")] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="With --check: print the effective configuration as JSON.")
@@ -68,9 +75,11 @@ def exporter(
         read_now = (
             configuration_from_file(config) if config else configuration_from_options(target or [], interval)
         )
-        if listen is None:
-            return read_now
-        return dataclasses.replace(read_now, listen=listen_address_from_option(listen))
+        if listen is not None:
+            read_now = dataclasses.replace(read_now, listen=listen_address_from_option(listen))
+        if web_config is not None:
+            read_now = dataclasses.replace(read_now, web=web_config_from_file(web_config))
+        return read_now
 
     effective = read()
     if check:
@@ -92,7 +101,9 @@ def _print_address(url: str) -> None:
 
 def _print_checked(config: ExporterConfig, as_json: bool) -> None:
     if as_json:
-        print(json.dumps(dataclasses.asdict(config), indent=2))
+        values = dataclasses.asdict(config)
+        values["web"]["users"] = [user.name for user in config.web.users]
+        print(json.dumps(values, indent=2))
         return
     windows = ", ".join(map(format_duration, config.windows_s))
     print(

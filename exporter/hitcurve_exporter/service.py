@@ -6,28 +6,34 @@ import logging
 import resource
 import signal
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from aiohttp import web
 
 from hitcurve.errors import EnvironmentFailed, HitcurveError, UsageError
 from hitcurve_exporter.clock import Clock
 from hitcurve_exporter.configuration.records import ExporterConfig, ListenAddress
+from hitcurve_exporter.configuration.web_records import WebConfig
 from hitcurve_exporter.fleet import fleet_of
 from hitcurve_exporter.page.document import PageFormat, page
 from hitcurve_exporter.page.exporter_samples import ProcessFamilies, fleet_lines, self_lines
+from hitcurve_exporter.page.lines import Lines
 from hitcurve_exporter.scraping.fetch import Fetcher
 from hitcurve_exporter.scraping.monitoring import MonitorFactory
 from hitcurve_exporter.scraping.poller import Poller
 from hitcurve_exporter.web.api import engines_as_json
 from hitcurve_exporter.web.application import application
+from hitcurve_exporter.web.basic_auth import PasswordCheck
 from hitcurve_exporter.web.landing_page import landing_page
 from hitcurve_exporter.web.marks import Mark
+from hitcurve_exporter.web.tls import load_certificate, server_context
 
 __all__ = ["ExporterService", "serve"]
 
+Part = TypeVar("Part")
 _LOG: Final = logging.getLogger("hitcurve.exporter")
-_SHUTDOWN_S: Final = 1.0
+_SHUTDOWN_S: Final = 5.0
+"""Longest wait for answers that are on their way when the exporter ends."""
 _OPEN_FILES: Final = 16_384
 
 
@@ -50,24 +56,29 @@ class ExporterService:
         self._reloading = asyncio.Lock()
         self._reload_good = True
         self._last_good_reload_s = clock.wall()
-        self._runner = web.AppRunner(application(self), access_log=None, shutdown_timeout=_SHUTDOWN_S)
+        self._passwords = PasswordCheck(config.web.users)
+        self._tls = None if config.web.tls is None else server_context(config.web.tls)
+        self._runner = web.AppRunner(
+            application(self, self._passwords, config.web.headers), access_log=None, shutdown_timeout=_SHUTDOWN_S
+        )
 
     async def start(self, listen: ListenAddress) -> str:
         """Listen and begin to poll; the URL it listens on. EnvironmentFailed where that is not possible."""
         await self._runner.setup()
         try:
-            await web.TCPSite(self._runner, listen.host, listen.port).start()
+            await web.TCPSite(self._runner, listen.host, listen.port, ssl_context=self._tls).start()
         except OSError as error:
             raise EnvironmentFailed(_cannot_listen(listen, error)) from error
         await self._poller.apply(self._config)
         host, port = self._runner.addresses[0][:2]
-        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        scheme = "http" if self._tls is None else "https"
+        return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
     async def stop(self) -> None:
-        """Stop polling, close every connection."""
+        """Accept no more connections, finish the answers that are on their way, then stop polling."""
+        await self._runner.cleanup()
         await self._poller.close()
         await self._fetcher.close()
-        await self._runner.cleanup()
 
     @property
     def ready(self) -> bool:
@@ -93,7 +104,8 @@ class ExporterService:
             self._last_good_reload_s,
         )
         parts = [target.lines for target in self._poller.targets]
-        return page([*parts, fleet_lines(fleet_of(self._poller.readings)), own], form, [self._process.text(form)])
+        fleet = self._guarded(lambda: fleet_lines(fleet_of(self._poller.readings)), Lines())
+        return page([*parts, fleet, own], form, [self._guarded(lambda: self._process.text(form), "")])
 
     def landing_page(self) -> str:
         """HTML."""
@@ -110,17 +122,35 @@ class ExporterService:
                 if self._read_again is None:
                     raise UsageError("there is no file to read again; start with --config FILE.")
                 config = self._read_again()
+                self._secure_anew(config.web)
             except HitcurveError as error:
                 self._reload_good = False
                 _LOG.error("the old configuration stays: %s", error)
                 raise
             if config.listen != self._config.listen:
                 _LOG.warning("a new 'listen' address needs a restart of the exporter")
+            if (config.web.tls, config.web.headers) != (self._config.web.tls, self._config.web.headers):
+                _LOG.warning("other TLS settings or headers than before need a restart of the exporter")
             await self._poller.apply(config)
             self._config = config
             self._reload_good = True
             self._last_good_reload_s = self._clock.wall()
             _LOG.info("read the configuration again: %d targets", len(config.targets))
+
+    def _guarded(self, collect: Callable[[], Part], nothing: Part) -> Part:
+        """One part of the page that fails leaves the others whole."""
+        try:
+            return collect()
+        except Exception:
+            self._poller.internal_errors.count += 1
+            _LOG.exception("a part of the page is missing")
+            return nothing
+
+    def _secure_anew(self, web_config: WebConfig) -> None:
+        """A renewed certificate and other users are taken at once."""
+        if self._tls is not None and web_config.tls is not None and web_config.tls == self._config.web.tls:
+            load_certificate(self._tls, web_config.tls)
+        self._passwords.replace(web_config.users)
 
     async def mark(self, mark: Mark) -> int:
         """Note a cut; returns how many targets it was noted for."""

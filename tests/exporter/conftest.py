@@ -66,6 +66,7 @@ class ScriptedEngine:
     status: int = 200
     content_type: str = "text/plain; version=0.0.4; charset=utf-8"
     delay_s: float = 0.0
+    extra_headers: dict[str, str] = field(default_factory=dict)
     headers_seen: list[dict[str, str]] = field(default_factory=list)
     released: threading.Event = field(default_factory=threading.Event)
 
@@ -100,6 +101,8 @@ def scripted_engine() -> Iterator[Callable[..., ScriptedEngine]]:
                 body = engine.page.encode() if isinstance(engine.page, str) else engine.page
                 self.send_response(engine.status)
                 self.send_header("Content-Type", engine.content_type)
+                for name, value in engine.extra_headers.items():
+                    self.send_header(name, value)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)

@@ -190,3 +190,26 @@ def test_the_api_gives_readings_that_read_back(
         "failure": None,
         "failure_detail": None,
     }
+
+
+def test_a_part_of_the_page_that_fails_leaves_the_others(
+    scripted_engine: Start,
+    start_exporter: Start,
+    eventually: Eventually,
+    page_of: PageOf,
+    watching: Configure,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    engine = scripted_engine(page_of(1000, 500))
+    exporter = start_exporter(watching(engine.url))
+    eventually(lambda: exporter.ask("/-/ready").status == 200)
+
+    def broken(readings: object) -> None:
+        raise RuntimeError("no fleet")
+
+    monkeypatch.setattr("hitcurve_exporter.service.fleet_of", broken)
+    exporter.samples()
+    seen = exporter.samples()
+    assert seen[f"hitcurve_query_tokens_total{{{engine.labels}}}"] == 0
+    assert not [name for name in seen if name.startswith("hitcurve_fleet")]
+    assert seen["hitcurve_exporter_internal_errors_total"] == 1

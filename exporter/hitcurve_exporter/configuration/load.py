@@ -16,10 +16,13 @@ from hitcurve_exporter.configuration.records import (
     default_windows,
 )
 from hitcurve_exporter.configuration.targets import a_listen_address, a_target, read_targets
+from hitcurve_exporter.configuration.web_file import web_config_from_file
+from hitcurve_exporter.configuration.web_records import WebConfig
 from hitcurve_exporter.configuration.yaml_document import (
     Section,
     Unsuitable,
     a_flag,
+    a_text,
     a_whole_number,
     read_document,
     some_duration,
@@ -39,6 +42,7 @@ KEYS: Final = (
     "targets",
     "curve",
     "allow_marks",
+    "web_config_file",
 )
 SHORTEST_INTERVAL_S: Final = 0.1
 MOST_WINDOWS: Final = 12
@@ -69,6 +73,7 @@ def configuration_from_file(path: Path) -> ExporterConfig:
         request_window=document.read("request_window", a_whole_number(1), 1_000),
         curve=read_curve_settings(document),
         allow_marks=document.read("allow_marks", a_flag, False),
+        web=_web(document, path.parent),
     )
 
 
@@ -133,6 +138,12 @@ def _windows(document: Section, interval_s: float) -> tuple[float, ...]:
                 f"{format_duration(interval_s)}, so no scrape would fall into it; make it longer.",
             )
     return tuple(sorted(windows))
+
+
+def _web(document: Section, folder: Path) -> WebConfig:
+    """A relative path starts from the folder of the configuration."""
+    file = document.read("web_config_file", a_text, None)
+    return WebConfig() if file is None else web_config_from_file(folder / file)
 
 
 def _with_unit(interval: str) -> str:

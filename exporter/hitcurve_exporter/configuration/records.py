@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from hitcurve.curve import CurveConfig
+from hitcurve_exporter.configuration.web_records import WebConfig
 
 __all__ = [
     "DEFAULT_INTERVAL_S",
@@ -59,6 +60,7 @@ class ExporterConfig:
     request_window: int = 1_000
     curve: CurveConfig = field(default_factory=CurveConfig)
     allow_marks: bool = False
+    web: WebConfig = field(default_factory=WebConfig)
 
 
 def default_timeout(interval_s: float) -> float:

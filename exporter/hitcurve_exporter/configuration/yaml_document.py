@@ -10,7 +10,16 @@ import yaml
 from hitcurve.errors import UsageError
 from hitcurve_exporter.configuration.durations import parse_duration
 
-__all__ = ["Section", "Unsuitable", "a_flag", "a_text", "a_whole_number", "read_document", "some_duration"]
+__all__ = [
+    "Section",
+    "Unsuitable",
+    "a_flag",
+    "a_text",
+    "a_whole_number",
+    "read_document",
+    "read_optional_document",
+    "some_duration",
+]
 
 Value = TypeVar("Value")
 
@@ -21,6 +30,14 @@ class Unsuitable(ValueError):
 
 def read_document(path: Path) -> "Section":
     """The top-level mapping of a YAML file; UsageError where it cannot be read or is not one mapping."""
+    document = read_optional_document(path)
+    if document is None:
+        raise UsageError(f"{path}:1: the file is empty; it needs at least 'targets:' with one '- url: http://…'.")
+    return document
+
+
+def read_optional_document(path: Path) -> "Section | None":
+    """The same, ``None`` where the file is empty."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -39,7 +56,7 @@ def read_document(path: Path) -> "Section":
     except yaml.YAMLError as error:
         raise UsageError(f"{path}:1: this is not valid YAML ({_first_line(error)}); save it as text.") from error
     if node is None:
-        raise UsageError(f"{path}:1: the file is empty; it needs at least 'targets:' with one '- url: http://…'.")
+        return None
     if not isinstance(node, yaml.MappingNode):
         raise UsageError(f"{path}:{_line(node)}: the file must be a mapping such as 'interval: 15s'.")
     return Section(str(path), node)
@@ -85,10 +102,10 @@ class Section:
                 cure = f"did you mean '{near[0]}'?" if near else f"known keys are {', '.join(names)}."
                 raise self.wrong(f"unknown key '{name}'; {cure}", key)
 
-    def read(self, key: str, convert: Callable[[str], Value], default: Value) -> Value:
-        """The converted scalar of ``key``, or ``default`` where the key is missing."""
+    def read(self, key: str, convert: Callable[[str], Value], default: Value, *, secret: bool = False) -> Value:
+        """The converted scalar of ``key``, or ``default`` where the key is missing; no error shows a secret."""
         found = self._values.get(key)
-        return default if found is None else self._convert(key, found[1], convert)
+        return default if found is None else self._convert(key, found[1], convert, secret=secret)
 
     def read_list(self, key: str, convert: Callable[[str], Value]) -> tuple[Value, ...] | None:
         """The converted scalars of the list under ``key``; ``None`` where the key is missing."""
@@ -125,13 +142,16 @@ class Section:
             raise self.wrong(f"'{key}' must be a mapping such as '{example}'; got {_shown(found[1])}", found[1])
         return Section(self.file, found[1])
 
-    def _convert(self, key: str, node: yaml.Node, convert: Callable[[str], Value]) -> Value:
+    def _convert(
+        self, key: str, node: yaml.Node, convert: Callable[[str], Value], *, secret: bool = False
+    ) -> Value:
         if not isinstance(node, yaml.ScalarNode):
             raise self.wrong(f"'{key}' must be a single value; got {_shown(node)}", node)
         try:
             return convert(node.value)
         except Unsuitable as error:
-            raise self.wrong(f"'{key}' must be {error}; got {_shown(node)}", node) from error
+            got = "something else, not shown here" if secret else _shown(node)
+            raise self.wrong(f"'{key}' must be {error}; got {got}", node) from None if secret else error
 
 
 def some_duration(text: str) -> float:

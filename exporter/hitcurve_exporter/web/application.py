@@ -4,14 +4,16 @@ import asyncio
 import gzip
 import ipaddress
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Sequence
 from typing import Final
 
 from aiohttp import web
+from aiohttp.typedefs import Handler
 
 from hitcurve.errors import HitcurveError
 from hitcurve_exporter.page.document import PageFormat
 from hitcurve_exporter.page.negotiation import format_for
+from hitcurve_exporter.web.basic_auth import PasswordCheck, password_middleware
 from hitcurve_exporter.web.marks import BadMark, parse_mark
 from hitcurve_exporter.web.site import Site
 
@@ -23,10 +25,21 @@ _GZIP_LEVEL: Final = 1
 """Level 9 takes 13 times as long for the same size on this kind of text."""
 
 
-def application(site: Site) -> web.Application:
-    """The routes of DESIGN: metrics, landing page, API, health, readiness, reload, marks."""
+def application(
+    site: Site, passwords: PasswordCheck | None = None, headers: Sequence[tuple[str, str]] = ()
+) -> web.Application:
+    """The routes of DESIGN: metrics, landing page, API, health, readiness, reload, marks.
+
+    ``passwords`` guard every one of them, also those that do not exist; ``headers`` are added to every answer.
+    """
     routes = _Routes(site)
-    app = web.Application(client_max_size=_MOST_REQUEST_BYTES)
+    middlewares = [] if passwords is None else [password_middleware(passwords)]
+    app = web.Application(client_max_size=_MOST_REQUEST_BYTES, middlewares=middlewares)
+
+    async def add_headers(request: web.Request, response: web.StreamResponse) -> None:
+        response.headers.update(headers)
+
+    app.on_response_prepare.append(add_headers)
     app.add_routes(
         [
             web.get("/", routes.landing),
@@ -39,9 +52,6 @@ def application(site: Site) -> web.Application:
         ]
     )
     return app
-
-
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class _Routes:
@@ -95,6 +105,8 @@ def _json_only(handler: Handler) -> Handler:
     async def guarded(request: web.Request) -> web.StreamResponse:
         if request.content_type != "application/json":
             return _json_error("Send Content-Type: application/json.", 415)
+        if "Content-Encoding" in request.headers:
+            return _json_error("Send the body uncompressed.", 415)
         return await handler(request)
 
     return guarded
