@@ -130,6 +130,12 @@ class BlockTable:
         self._trim()
         return cleared
 
+    def forget(self) -> None:
+        """Give up all that is cached, without ghosts: it is not known whether it still is."""
+        self.version += 1
+        self.cached.clear()
+        self._by_content.clear()
+
     def first_with(self, content: Hashable) -> Block | None:
         """Of the cached blocks of these tokens, under any key, the one cached longest; ``None`` without one."""
         same = self._by_content.get(content)

@@ -1,9 +1,10 @@
-"""How a scheduled lookup enters the totals and its request."""
+"""How a scheduled lookup enters the totals and its request, and what is told of an eviction."""
 
-from hitcurve_engine.ledger.records import Totals
+from hitcurve_engine.ledger.blocks import Block
+from hitcurve_engine.ledger.records import Eviction, Totals
 from hitcurve_engine.ledger.requests import OpenRequest, PendingLookup
 
-__all__ = ["admit", "count_lookup", "count_recompute"]
+__all__ = ["admit", "count_lookup", "count_recompute", "eviction_of"]
 
 
 def admit(request: OpenRequest, lookup: PendingLookup, hit_tokens: int) -> None:
@@ -48,3 +49,17 @@ def count_recompute(totals: Totals, request: OpenRequest, lookup: PendingLookup)
     request.recompute_hit_tokens += lookup.hit_tokens
     totals.recompute_query_tokens += lookup.query_tokens
     totals.recompute_hit_tokens += lookup.hit_tokens
+
+
+def eviction_of(block: Block, at_s: float, request_id: str | None) -> Eviction:
+    """The record of a block that just lost its content."""
+    return Eviction(
+        at_s,
+        at_s - block.stored_at_s,
+        at_s - block.last_used_s,
+        block.reuses,
+        block.depth,
+        block.origin.adapter,
+        request_id,
+        block.copies,
+    )

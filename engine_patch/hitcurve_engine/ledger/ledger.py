@@ -6,9 +6,9 @@ share it. It never asks a clock and never starts a thread; it is not thread-safe
 
 from collections.abc import Callable, Hashable, Sequence
 
-from hitcurve_engine.ledger.blocks import Block, BlockTable, Origin
+from hitcurve_engine.ledger.blocks import BlockTable, Origin
 from hitcurve_engine.ledger.classify import classify
-from hitcurve_engine.ledger.counting import admit, count_lookup, count_recompute
+from hitcurve_engine.ledger.counting import admit, count_lookup, count_recompute, eviction_of
 from hitcurve_engine.ledger.events import (
     Event,
     Evicted,
@@ -234,7 +234,7 @@ class Ledger:
             if block is None:
                 self._totals.unknown_evictions += 1
             elif self._on_eviction is not None:
-                self._on_eviction(_eviction_of(block, at_s, request_id))
+                self._on_eviction(eviction_of(block, at_s, request_id))
 
     def reset(self, at_s: float, ok: bool = True) -> None:
         """See ``events.Reset``. A refused one clears nothing and is counted apart; no block is evicted by it."""
@@ -243,6 +243,17 @@ class Ledger:
             return
         self._totals.resets += 1
         self._totals.cleared_blocks += self._table.reset(at_s)
+
+    def content_of(self, key: Hashable) -> Hashable | None:
+        """Content key of a cached block; ``None`` where it is not cached or was given none."""
+        block = self._table.cached.get(key)
+        return None if block is None else block.content
+
+    def forget(self) -> None:
+        """Events were lost: what is cached and who is under way can no longer be known. Ghosts and totals stay."""
+        self._table.forget()
+        self._totals.requests_dropped += len(self._open)
+        self._open.clear()
 
     def _request(self, request_id: str) -> OpenRequest:
         request = self._open.get(request_id)
@@ -281,16 +292,3 @@ class Ledger:
 
 
 _NO_ORIGIN = Origin()
-
-
-def _eviction_of(block: Block, at_s: float, request_id: str | None) -> Eviction:
-    return Eviction(
-        at_s,
-        at_s - block.stored_at_s,
-        at_s - block.last_used_s,
-        block.reuses,
-        block.depth,
-        block.origin.adapter,
-        request_id,
-        block.copies,
-    )

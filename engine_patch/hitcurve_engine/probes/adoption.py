@@ -1,0 +1,94 @@
+"""Look at a new cache manager, and at the scheduler around it: is it watched, and what are its blocks?"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["CacheShape", "describe_cache", "describe_engine", "pools_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class CacheShape:
+    """What the replay must know of a manager. Sizes are tokens."""
+
+    block_size: int
+    """Of the group that is followed."""
+    hash_block_size: int
+    """Tokens per hash of a request; a block may span several."""
+    group: int
+    """The group that is followed: the first with full attention, else the first."""
+    groups: int
+    pool_blocks: int
+    """Usable blocks."""
+    withheld_blocks: int | None
+    """Matched blocks that the engine's rules give up (EAGLE: 1); ``None`` = not known."""
+
+
+def describe_cache(manager: Any, arguments: Sequence[Any], keywords: dict[str, Any]) -> CacheShape | None:
+    """The shape of a manager that was just built with these arguments; ``None`` where it caches nothing.
+
+    Raises AttributeError and the like for a manager that is built otherwise than any known one.
+    """
+    if not manager.enable_caching:
+        return None
+    config: Any = keywords["kv_cache_config"] if "kv_cache_config" in keywords else arguments[0]
+    specs = config.kv_cache_groups
+    group = _followed_group(specs)
+    block_size = _block_size(manager, specs, group)
+    pool = manager.block_pool
+    eagle = bool(keywords.get("use_eagle", getattr(manager, "use_eagle", False)))
+    return CacheShape(
+        block_size=block_size,
+        hash_block_size=getattr(pool, "hash_block_size", None) or block_size,
+        group=group,
+        groups=len(specs),
+        pool_blocks=pool.num_gpu_blocks - 1,
+        withheld_blocks=int(eagle) if len(specs) == 1 else None,
+    )
+
+
+def pools_of(manager: Any) -> list[Any]:
+    """The manager's own pools: one, or from 0.30 on one per group at most."""
+    pools = [manager.block_pool]
+    coordinator = getattr(manager, "coordinator", None)
+    for single in getattr(coordinator, "single_type_managers", ()):
+        pool = getattr(single, "block_pool", None)
+        if pool is not None and all(pool is not known for known in pools):
+            pools.append(pool)
+    return pools
+
+
+def describe_engine(scheduler: Any) -> dict[str, Any]:
+    """Fields of ``EngineFacts`` that a scheduler's configuration tells; what it does not have is left out."""
+    config = scheduler.vllm_config
+    parallel = getattr(config, "parallel_config", None)
+    index = getattr(parallel, "data_parallel_index", None)
+    if index is None:
+        index = getattr(parallel, "data_parallel_rank", None)
+    model = getattr(config, "model_config", None)
+    name = getattr(model, "served_model_name", None) or getattr(model, "model", None)
+    if isinstance(name, list | tuple):
+        name = name[0] if name else None
+    return {
+        "engine_index": index,
+        "model_name": name,
+        "traces_endpoint": getattr(getattr(config, "observability_config", None), "otlp_traces_endpoint", None),
+        "has_connector": getattr(scheduler, "connector", None) is not None,
+    }
+
+
+def _followed_group(groups: Sequence[Any]) -> int:
+    for index, group in enumerate(groups):
+        name = type(group.kv_cache_spec).__name__
+        if "FullAttention" in name or name.startswith("MLA"):
+            return index
+    return 0
+
+
+def _block_size(manager: Any, groups: Sequence[Any], group: int) -> int:
+    """As the engine fills blocks: with context parallelism they hold more than the specification says."""
+    singles = getattr(getattr(manager, "coordinator", None), "single_type_managers", None)
+    if singles is not None and hasattr(singles[group], "block_size"):
+        return int(singles[group].block_size)
+    size = getattr(manager, "block_size", None)
+    return int(size if size is not None else groups[group].kv_cache_spec.block_size)

@@ -1,0 +1,41 @@
+"""What the hooks append to the queue: tuples whose first item is one of these kinds, whose second is the time.
+
+They hold references to vLLM's own objects (a request, blocks), since reading those is work that can wait. Whatever
+changes before the replay reads it is copied on the engine's thread: counts, states, parts of lists.
+"""
+
+from typing import Any, Final
+
+__all__ = [
+    "EVICT_BLOCKS",
+    "FREED",
+    "GAP",
+    "GAP_EVENT",
+    "LOOKUP",
+    "RESET",
+    "SCHEDULED",
+    "STORED",
+    "TAKEN",
+    "RawEvent",
+]
+
+RawEvent = tuple[Any, ...]
+
+LOOKUP: Final = 0
+"""(kind, at_s, request, number of tokens, result of the lookup, hashes of the request)"""
+SCHEDULED: Final = 1
+"""(kind, at_s, request, admitted hit tokens | None, external hit tokens)"""
+TAKEN: Final = 2
+"""(kind, at_s, blocks handed out, request | None): those that held content are evicted"""
+STORED: Final = 3
+"""(kind, at_s, request, group, first index, hashes, blocks, mask | None)"""
+FREED: Final = 4
+"""(kind, at_s, request, state)"""
+RESET: Final = 5
+"""(kind, at_s, ok)"""
+EVICT_BLOCKS: Final = 6
+"""(kind, at_s, block ids)"""
+GAP: Final = 7
+"""(kind, at_s): the queue was full, events are missing here"""
+
+GAP_EVENT: Final[RawEvent] = (GAP, 0.0)

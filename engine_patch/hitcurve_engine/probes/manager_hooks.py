@@ -1,0 +1,192 @@
+"""The wrappers around ``KVCacheManager``. Every one returns what the original returned, the same object.
+
+They take ``*args, **kwargs``, since parameters came and went with the versions, and repeat their few lines instead
+of sharing a function, since each call costs as much as the work.
+"""
+
+from collections.abc import Callable
+from time import monotonic
+from typing import Any
+
+from hitcurve_engine.probes.events import EVICT_BLOCKS, FREED, LOOKUP, RESET, SCHEDULED
+from hitcurve_engine.probes.patching import Method, parameter_position
+from hitcurve_engine.switch import Switch
+
+__all__ = ["MANAGER_HOOKS"]
+
+
+def _on_lookup(original: Method, switch: Switch) -> Method:
+    """``get_computed_blocks``: runs at every attempt to schedule a waiting request."""
+
+    def get_computed_blocks(*args: Any, **kwargs: Any) -> Any:
+        result = original(*args, **kwargs)
+        if switch.active:
+            try:
+                manager = args[0]
+                probe = manager._hitcurve_probe
+                if probe is not None:
+                    if not probe.started:
+                        probe.start()
+                    request = args[1] if len(args) > 1 else kwargs["request"]
+                    probe.asked = request
+                    events = probe.events
+                    if len(events) < probe.limit:
+                        try:
+                            hashes = request.block_hashes
+                        except AttributeError:
+                            hashes = manager.req_to_block_hashes.get(request.request_id)
+                        events.append((LOOKUP, monotonic(), request, request.num_tokens, result, hashes))
+                    else:
+                        probe.overflow()
+            except Exception as error:
+                switch.fail("get_computed_blocks", error)
+        return result
+
+    return get_computed_blocks
+
+
+def _on_connector_lookup(original: Method, switch: Switch) -> Method:
+    """``get_computed_blocks_for_connector`` (0.27+): mostly calls ``get_computed_blocks``, which is seen then."""
+
+    def get_computed_blocks_for_connector(*args: Any, **kwargs: Any) -> Any:
+        probe = None
+        if switch.active:
+            try:
+                probe = args[0]._hitcurve_probe
+                if probe is not None:
+                    probe.asked = None
+            except Exception as error:
+                switch.fail("get_computed_blocks_for_connector", error)
+        result = original(*args, **kwargs)
+        if probe is not None and switch.active:
+            try:
+                request = args[1] if len(args) > 1 else kwargs["request"]
+                if probe.asked is not request:
+                    if not probe.started:
+                        probe.start()
+                    probe.asked = request
+                    if len(probe.events) < probe.limit:
+                        tokens, hashes = request.num_tokens, request.block_hashes
+                        probe.events.append((LOOKUP, monotonic(), request, tokens, result, hashes))
+                    else:
+                        probe.overflow()
+            except Exception as error:
+                switch.fail("get_computed_blocks_for_connector", error)
+        return result
+
+    return get_computed_blocks_for_connector
+
+
+def _on_allocation(original: Method, switch: Switch) -> Method:
+    """``allocate_slots``: knows whom blocks are for, and that a lookup counts once it returns something.
+
+    What it admits may be less than was found, and is ``num_new_computed_tokens`` (0.9+).
+    """
+    admitted_at = parameter_position(original, "num_new_computed_tokens")
+
+    def allocate_slots(*args: Any, **kwargs: Any) -> Any:
+        probe = None
+        if switch.active:
+            try:
+                probe = args[0]._hitcurve_probe
+                if probe is not None:
+                    probe.current = request = args[1] if len(args) > 1 else kwargs["request"]
+            except Exception as error:
+                switch.fail("allocate_slots", error)
+        if probe is None:
+            return original(*args, **kwargs)
+        try:
+            result = original(*args, **kwargs)
+        finally:
+            probe.current = None
+        if result is not None and probe.asked is request:
+            try:
+                probe.asked = None
+                admitted = kwargs.get("num_new_computed_tokens")
+                if admitted is None and admitted_at is not None and len(args) > admitted_at:
+                    admitted = args[admitted_at]
+                if len(probe.events) < probe.limit:
+                    external = kwargs.get("num_external_computed_tokens", 0)
+                    probe.events.append((SCHEDULED, monotonic(), request, admitted, external))
+                else:
+                    probe.overflow()
+            except Exception as error:
+                switch.fail("allocate_slots", error)
+        return result
+
+    return allocate_slots
+
+
+def _on_free(original: Method, switch: Switch) -> Method:
+    """``free`` and ``pop_blocks_for_free`` (0.24+): the end of a request, or a preemption; its state tells."""
+
+    def free(*args: Any, **kwargs: Any) -> Any:
+        if switch.active:
+            try:
+                probe = args[0]._hitcurve_probe
+                if probe is not None:
+                    request = args[1] if len(args) > 1 else kwargs["request"]
+                    if len(probe.events) < probe.limit:
+                        probe.events.append((FREED, monotonic(), request, request.status))
+                    else:
+                        probe.overflow()
+            except Exception as error:
+                switch.fail("free", error)
+        return original(*args, **kwargs)
+
+    return free
+
+
+def _on_reset(original: Method, switch: Switch) -> Method:
+    """``reset_prefix_cache``: its answer says whether the cache was cleared."""
+
+    def reset_prefix_cache(*args: Any, **kwargs: Any) -> Any:
+        result = original(*args, **kwargs)
+        if switch.active:
+            try:
+                probe = args[0]._hitcurve_probe
+                if probe is not None:
+                    if not probe.started:
+                        probe.start()
+                    if len(probe.events) < probe.limit:
+                        probe.events.append((RESET, monotonic(), result))
+                    else:
+                        probe.overflow()
+            except Exception as error:
+                switch.fail("reset_prefix_cache", error)
+        return result
+
+    return reset_prefix_cache
+
+
+def _on_evict_blocks(original: Method, switch: Switch) -> Method:
+    """``evict_blocks`` (0.13+): after a failed load; no request causes it, and the blocks may be in use."""
+
+    def evict_blocks(*args: Any, **kwargs: Any) -> Any:
+        result = original(*args, **kwargs)
+        if switch.active:
+            try:
+                probe = args[0]._hitcurve_probe
+                if probe is not None:
+                    block_ids = args[1] if len(args) > 1 else kwargs["block_ids"]
+                    if len(probe.events) < probe.limit:
+                        probe.events.append((EVICT_BLOCKS, monotonic(), tuple(block_ids)))
+                    else:
+                        probe.overflow()
+            except Exception as error:
+                switch.fail("evict_blocks", error)
+        return result
+
+    return evict_blocks
+
+
+MANAGER_HOOKS: dict[str, Callable[[Method, Switch], Method]] = {
+    "get_computed_blocks": _on_lookup,
+    "get_computed_blocks_for_connector": _on_connector_lookup,
+    "allocate_slots": _on_allocation,
+    "free": _on_free,
+    "pop_blocks_for_free": _on_free,
+    "reset_prefix_cache": _on_reset,
+    "evict_blocks": _on_evict_blocks,
+}
+"""By method of ``KVCacheManager``; those that a version lacks are passed over."""

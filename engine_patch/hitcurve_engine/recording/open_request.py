@@ -1,0 +1,65 @@
+"""What the replay keeps of a request until it is over: keys and counts, no token."""
+
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from hitcurve_engine.recording.request_reading import read_keys, trace_carrier
+from hitcurve_engine.recording.sinks import RequestContext
+
+__all__ = ["OpenContext"]
+
+
+class OpenContext:
+    """A request under way. ``keys`` are those of its full blocks when ``keys_of_tokens`` tokens were looked up."""
+
+    __slots__ = (
+        "content",
+        "evicted_blocks",
+        "keys",
+        "keys_of_tokens",
+        "preempted_at_s",
+        "read",
+        "request_id",
+        "stored_blocks",
+    )
+
+    def __init__(self, request: Any) -> None:
+        self.request_id: str = request.request_id
+        self.read = read_keys(request)
+        self.keys: list[Hashable] | None = None
+        self.keys_of_tokens = -1
+        self.content: list[int] = []
+        """Keys of the same blocks from the tokens alone."""
+        self.preempted_at_s: list[float] = []
+        self.stored_blocks = 0
+        self.evicted_blocks = 0
+
+    def extend_content(
+        self, request: Any, block_size: int, blocks: int, known: Callable[[int, "OpenContext"], int | None]
+    ) -> None:
+        """Lengthen ``content`` to ``blocks`` blocks. Only what ``known`` does not know is computed from tokens."""
+        content = self.content
+        if len(content) >= blocks:
+            return
+        tokens = request.all_token_ids
+        parent = content[-1] if content else 0
+        for index in range(len(content), blocks):
+            key = known(index, self)
+            if key is None:
+                key = hash((parent, *tokens[index * block_size : (index + 1) * block_size]))
+            content.append(key)
+            parent = key
+
+    def finished(self, request: Any, status: str) -> RequestContext:
+        """What a sink is told of the request."""
+        return RequestContext(
+            trace_carrier=trace_carrier(request),
+            arrival_wall_s=getattr(request, "arrival_time", None),
+            salted=self.read.salt is not None,
+            image_keys=self.read.image_keys,
+            finish_status=status,
+            output_tokens=getattr(request, "num_output_tokens", None),
+            preempted_at_s=tuple(self.preempted_at_s),
+            stored_blocks=self.stored_blocks,
+            evicted_blocks=self.evicted_blocks,
+        )

@@ -1,0 +1,68 @@
+"""Read vLLM's ``Request`` as it is in any version from 0.8.5 on. Tokens are read here and nowhere kept."""
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["RequestKeys", "plain_hash", "read_keys", "skips_lookup", "trace_carrier"]
+
+
+@dataclass(frozen=True, slots=True)
+class RequestKeys:
+    """What isolates the blocks of a request; stand-ins, not the values."""
+
+    adapter: str | None
+    salt: Hashable | None
+    image: Hashable | None
+    image_keys: int
+
+
+def read_keys(request: Any) -> RequestKeys:
+    """Adapter, salt and image identifiers of a request."""
+    lora = getattr(request, "lora_request", None)
+    salt = getattr(request, "cache_salt", None)
+    images = _image_identifiers(request)
+    return RequestKeys(
+        adapter=None if lora is None else str(lora.lora_name),
+        salt=hash(salt) if salt else None,
+        image=hash(tuple(images)) if images else None,
+        image_keys=len(images),
+    )
+
+
+def skips_lookup(request: Any) -> bool:
+    """Whether the request may not read the cache: its own mark (0.11.1+), else prompt_logprobs."""
+    if hasattr(request, "skip_reading_prefix_cache"):
+        return bool(request.skip_reading_prefix_cache)
+    parameters = getattr(request, "sampling_params", None)
+    return getattr(parameters, "prompt_logprobs", None) is not None
+
+
+def trace_carrier(request: Any) -> Mapping[str, str] | None:
+    """``traceparent`` and ``tracestate``: from the headers (0.10.2+), else from ``extra_args``."""
+    headers = getattr(request, "trace_headers", None)
+    if not headers:
+        headers = getattr(getattr(request, "sampling_params", None), "extra_args", None)
+    if not headers:
+        return None
+    carrier = {}
+    for name in ("traceparent", "tracestate"):
+        value = headers.get(name)
+        if isinstance(value, str):
+            carrier[name] = value
+    return carrier if "traceparent" in carrier else None
+
+
+def plain_hash(block_hash: Any) -> Hashable:
+    """A hash without the tokens that versions up to 0.10.1 keep beside it."""
+    value: Hashable = getattr(block_hash, "hash_value", block_hash)
+    return value
+
+
+def _image_identifiers(request: Any) -> list[str]:
+    features = getattr(request, "mm_features", None)
+    if features:
+        return [str(getattr(feature, "identifier", "")) for feature in features]
+    embeddings = getattr(request, "prompt_embeds", None)
+    identifiers = [str(value) for value in getattr(request, "mm_hashes", None) or ()]
+    return [*identifiers, f"embeddings-{id(embeddings)}"] if embeddings is not None else identifiers

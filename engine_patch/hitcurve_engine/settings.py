@@ -1,0 +1,83 @@
+"""Every setting of the patch: environment variables ``HITCURVE_*``, read when the plugin is loaded.
+
+====================================  =========  ==============================================================
+variable                              default    meaning
+====================================  =========  ==============================================================
+``HITCURVE_ENGINE``                   ``on``     ``off``: the installed plugin does nothing
+``HITCURVE_QUEUE_EVENTS``             ``65536``  events between the engine's thread and the recorder's; beyond
+                                                 that they are dropped and counted
+``HITCURVE_GHOSTS_PER_BLOCK``         ``4``      keys of gone blocks that are remembered, per block of the pool
+``HITCURVE_ISOLATED``                 ``on``     ``off``: tokens are never compared across adapters, salts and
+                                                 images; what would read ``isolated`` reads ``compulsory``
+``HITCURVE_OUTCOME_FILE``             unset      append one JSON line per finished request, eviction batch,
+                                                 regret and reset; ``{pid}`` in the name becomes the process id
+====================================  =========  ==============================================================
+
+A value that cannot be read is the default, with one warning: a typing error must not stop an engine.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+__all__ = ["Settings", "read_settings"]
+
+T = TypeVar("T")
+
+_log = logging.getLogger("hitcurve.engine")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """See the module's table."""
+
+    enabled: bool = True
+    queue_events: int = 65_536
+    ghosts_per_block: float = 4.0
+    isolated: bool = True
+    outcome_file: str | None = None
+
+
+def read_settings(environment: Mapping[str, str]) -> Settings:
+    """The settings of a process. Never raises."""
+    return Settings(
+        enabled=_read(environment, "HITCURVE_ENGINE", _switch, True),
+        queue_events=_read(environment, "HITCURVE_QUEUE_EVENTS", _positive, 65_536),
+        ghosts_per_block=_read(environment, "HITCURVE_GHOSTS_PER_BLOCK", _not_negative, 4.0),
+        isolated=_read(environment, "HITCURVE_ISOLATED", _switch, True),
+        outcome_file=environment.get("HITCURVE_OUTCOME_FILE") or None,
+    )
+
+
+def _read(environment: Mapping[str, str], name: str, parse: Callable[[str], T], default: T) -> T:
+    text = environment.get(name, "").strip()
+    if not text:
+        return default
+    try:
+        return parse(text)
+    except ValueError:
+        _log.warning("hitcurve: %s is %r, which cannot be read; %s is used", name, text, default)
+        return default
+
+
+def _switch(text: str) -> bool:
+    if text.lower() in ("on", "1", "true", "yes"):
+        return True
+    if text.lower() in ("off", "0", "false", "no"):
+        return False
+    raise ValueError
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError
+    return number
+
+
+def _not_negative(text: str) -> float:
+    number = float(text)
+    if not number >= 0:
+        raise ValueError
+    return number
