@@ -27,7 +27,7 @@ def test_every_recorded_exchange_is_answered_alike(
         max_model_len=4096,
         max_num_seqs=16,
         max_loras=2,
-        time=TimeModel(speed=8),
+        time=TimeModel(speed=4),
     )
     server = engine_server(settings, RealClock())
     monkeypatch.setenv("SETTLED_S", "0.005")

@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator, Callable
 
 from aiohttp import web
 
+from hitcurve.hashing import none_hash
 from hitcurve_simulator.server.adapters import Adapters
 from hitcurve_simulator.server.admin import AdminApi
-from hitcurve_simulator.server.block_hasher import DigestHasher
 from hitcurve_simulator.server.chat import ChatApi
 from hitcurve_simulator.server.clock import Clock, RealClock
 from hitcurve_simulator.server.completions import CompletionsApi
@@ -18,12 +18,14 @@ from hitcurve_simulator.server.http_replies import errors_as_json
 from hitcurve_simulator.server.serving import Serving
 from hitcurve_simulator.server.settings import EngineSettings
 from hitcurve_simulator.vllm import CacheManager, RequestState, Scheduler, SchedulerSettings
+from hitcurve_simulator.vllm.block_keys import VllmHasher
 
 __all__ = ["SERVING", "SchedulerBuilder", "build_application", "build_scheduler"]
 
 SchedulerBuilder = Callable[[EngineSettings, Callable[[RequestState], int]], Scheduler]
 
 SERVING = web.AppKey("serving", Serving)
+_HASH_ALGORITHM = "sha256"
 _MOST_BODY_BYTES = 64 * 1024 * 1024
 
 
@@ -33,7 +35,7 @@ def build_scheduler(settings: EngineSettings, next_token: Callable[[RequestState
         settings.num_blocks,
         settings.block_size,
         settings.rules,
-        DigestHasher(),
+        VllmHasher(_HASH_ALGORITHM, none_hash(_HASH_ALGORITHM)),
         enable_caching=settings.enable_prefix_caching,
     )
     limits = SchedulerSettings(

@@ -1,8 +1,10 @@
 """``hitcurve engine``: a simulated engine that listens on a port."""
 
 import asyncio
+import functools
 import signal
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Any
 
 import typer
 
@@ -17,6 +19,7 @@ __all__ = ["app"]
 
 INTERRUPTED_EXIT = 130
 RULES = ("vllm",)
+DEFAULT_POOL_BLOCKS = 4096
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -25,48 +28,57 @@ _EPILOG = (
     "then:  curl -s localhost:8000/v1/completions -H 'Content-Type: application/json' "
     """-d '{"prompt": "hello", "max_tokens": 8}'"""
 )
+_COSTS = TimeModel()
+
+
+def _panel(title: str) -> Callable[..., Any]:
+    """Options of one section of the help."""
+    return functools.partial(typer.Option, rich_help_panel=title)
+
+
+_server, _cache, _scheduler, _model = map(_panel, ("Server", "Cache", "Scheduler", "Model and time"))
 
 
 @app.command(epilog=_EPILOG)
 def engine(
-    rules: Annotated[str, typer.Option(help="Cache rules; there is 'vllm'.")] = "vllm",
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one and prints it.")] = 8000,
-    model: Annotated[str, typer.Option(help="Name of the served model.")] = "simulated",
+    host: Annotated[str, _server(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, _server(min=0, max=65535, help="Port; 0 takes a free one and prints it.")] = 8000,
+    model: Annotated[str, _server(help="Name of the served model.")] = "simulated",
+    dev_mode: Annotated[bool, _server(help="Offer POST /reset_prefix_cache.")] = True,
+    patched: Annotated[
+        bool, _server("--patched", help="Also count resets and evictions, as our vLLM plugin does.")
+    ] = False,
+    rules: Annotated[str, _cache(help="Cache rules; there is 'vllm'.")] = "vllm",
     version: Annotated[
-        str, typer.Option(help="vLLM version whose rules and metric names apply: 0.8.x, or 0.12 and later.")
+        str, _cache(help="vLLM version whose rules and metric names apply: 0.8.x, or 0.12 and later.")
     ] = DEFAULT_VERSION,
-    block_size: Annotated[int, typer.Option(min=1, help="Tokens in a KV block.")] = 16,
+    block_size: Annotated[int, _cache(min=1, help="Tokens in a KV block.")] = 16,
     pool_blocks: Annotated[
-        int | None, typer.Option(min=1, help="Usable KV blocks. [default: 4096]", show_default=False)
+        int | None, _cache(min=1, help=f"Usable KV blocks; {DEFAULT_POOL_BLOCKS} where nothing is said.")
     ] = None,
     num_gpu_blocks_override: Annotated[
         int | None,
-        typer.Option(min=1, help="The same counted as vLLM does: block 0 is reserved, so one fewer is usable."),
+        _cache(min=1, help="The same as vLLM counts it: block 0 is reserved, one fewer is usable."),
     ] = None,
-    max_num_seqs: Annotated[int, typer.Option(min=1, help="Requests that run at once.")] = 128,
-    max_num_batched_tokens: Annotated[int, typer.Option(min=1, help="Token budget of a step.")] = 2048,
-    max_model_len: Annotated[int, typer.Option(min=1, help="Longest prompt plus output in tokens.")] = 8192,
-    max_loras: Annotated[int, typer.Option(min=0, help="Adapters in one batch; 0 serves none.")] = 4,
-    enable_prefix_caching: Annotated[bool, typer.Option(help="Look up and keep prefixes.")] = True,
-    dev_mode: Annotated[bool, typer.Option(help="Offer POST /reset_prefix_cache.")] = True,
-    patched: Annotated[
-        bool, typer.Option("--patched", help="Also count resets and evictions, as our vLLM plugin does.")
-    ] = False,
-    seed: Annotated[int, typer.Option(help="Seed of the replies.")] = 0,
+    enable_prefix_caching: Annotated[bool, _cache(help="Look up and keep prefixes.")] = True,
+    max_num_seqs: Annotated[int, _scheduler(min=1, help="Requests that run at once.")] = 128,
+    max_num_batched_tokens: Annotated[int, _scheduler(min=1, help="Token budget of a step.")] = 2048,
+    max_model_len: Annotated[int, _scheduler(min=1, help="Longest prompt plus output in tokens.")] = 8192,
+    max_loras: Annotated[int, _scheduler(min=0, help="Adapters in one batch; 0 serves none.")] = 4,
+    seed: Annotated[int, _model(help="Seed of the replies.")] = 0,
     reply_tokens: Annotated[
-        int, typer.Option(min=1, help="Mean length of a reply that no limit ends; a token is one byte.")
+        int, _model(min=1, help="Mean length of a reply that no limit ends; a token is one byte.")
     ] = 256,
     prefill_us_per_token: Annotated[
-        float, typer.Option(min=0, help="Cost of one uncached token in microseconds.")
-    ] = TimeModel().prefill_us_per_token,
+        float, _model(min=0, help="Cost of one uncached token in microseconds.")
+    ] = _COSTS.prefill_us_per_token,
     attention_ns_per_pair: Annotated[
-        float, typer.Option(min=0, help="Cost of one token attending to another, in nanoseconds.")
-    ] = TimeModel().attention_ns_per_pair,
+        float, _model(min=0, help="Cost of one token attending to another, in nanoseconds.")
+    ] = _COSTS.attention_ns_per_pair,
     decode_ms_per_step: Annotated[
-        float, typer.Option(min=0, help="Fixed cost of a step in milliseconds.")
-    ] = TimeModel().decode_ms_per_step,
-    speed: Annotated[float, typer.Option(min=0.001, help="Everything that many times as fast.")] = 1.0,
+        float, _model(min=0, help="Fixed cost of a step in milliseconds.")
+    ] = _COSTS.decode_ms_per_step,
+    speed: Annotated[float, _model(min=0.001, help="Everything that many times as fast.")] = _COSTS.speed,
 ) -> None:
     """Serve a simulated LLM engine: OpenAI's completions and chat, /metrics, adapters, cache reset.
 
@@ -111,4 +123,4 @@ def _num_blocks(pool_blocks: int | None, override: int | None) -> int:
         )
     if override is not None:
         return override
-    return (4096 if pool_blocks is None else pool_blocks) + 1
+    return (DEFAULT_POOL_BLOCKS if pool_blocks is None else pool_blocks) + 1

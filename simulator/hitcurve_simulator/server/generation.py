@@ -114,14 +114,13 @@ class Generator:
             sample=sample,
         )
         ending = _ending(reply, parameters)
-        path = adapter.path if adapter and self._settings.adapter_path_hashed else ""
         return Sequence(
             request=Request(
                 request_id=f"{request_id}-{next(self._serial)}",
                 prompt_token_ids=prompt,
                 max_output_tokens=len(ending.reply),
                 adapter=adapter.name if adapter else None,
-                adapter_path=path,
+                adapter_path=adapter.path if adapter else "",
                 cache_salt=parameters.cache_salt,
                 skip_reading_prefix_cache=parameters.skip_reading_prefix_cache,
             ),

@@ -11,7 +11,7 @@ from hitcurve.errors import EnvironmentFailed
 
 __all__ = ["serve", "start_listening"]
 
-_GRACE_S = 1.0
+_GRACE_S = 0.1
 
 
 async def start_listening(application: web.Application, host: str, port: int) -> tuple[web.AppRunner, str]:

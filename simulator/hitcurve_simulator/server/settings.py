@@ -11,7 +11,6 @@ __all__ = ["EngineSettings"]
 _OLD_PAGE = "0.8"
 _NEW_PAGE_SINCE = (0, 12)
 _RESET_REPLY_SINCE = (0, 26)
-_ADAPTER_PATH_HASHED_SINCE = (0, 31)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +70,6 @@ class EngineSettings:
     def reset_replies_json(self) -> bool:
         """Since 0.26 /reset_prefix_cache says whether it worked; before, its body is empty."""
         return _number(self.rules) >= _RESET_REPLY_SINCE
-
-    @property
-    def adapter_path_hashed(self) -> bool:
-        """Since 0.31 block hashes hold an adapter's name and path; before, its name only."""
-        return _number(self.rules) >= _ADAPTER_PATH_HASHED_SINCE
 
 
 def _number(rules: VllmRules) -> tuple[int, int]:
