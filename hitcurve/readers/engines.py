@@ -18,8 +18,8 @@ _PREFERRED = ("engine", "dp_rank", "pd_backend", "backend", "model_name")
 
 
 def engine_labels(series: Series, split_by: frozenset[str]) -> EngineLabels:
-    """The labels of a series that say which engine it belongs to."""
-    return {label: value for label, value in series.labels.items() if label not in split_by}
+    """The labels of a series that say which engine it belongs to; an empty label is the same as none."""
+    return {label: value for label, value in series.labels.items() if value and label not in split_by}
 
 
 def engine_ids(engines: Sequence[EngineLabels]) -> tuple[str, ...]:
@@ -37,7 +37,21 @@ def engine_ids(engines: Sequence[EngineLabels]) -> tuple[str, ...]:
         ids = ["/".join(engine.get(name) or "-" for name in chosen) for engine in engines]
         if len(set(ids)) == len(ids):
             break
-    return tuple(ids)
+    return tuple(_told_apart(ids))
+
+
+def _told_apart(ids: Sequence[str]) -> list[str]:
+    """Values may hold the very characters that join them; a number tells apart what then looks alike."""
+    seen: set[str] = set()
+    unique = []
+    for name in ids:
+        number, free = 1, name
+        while free in seen:
+            number += 1
+            free = f"{name}#{number}"
+        seen.add(free)
+        unique.append(free)
+    return unique
 
 
 def _varying_labels(engines: Sequence[EngineLabels]) -> list[str]:
@@ -97,4 +111,4 @@ class MetricTable:
 
 
 def _agree(labels: Mapping[str, str], engine: EngineLabels) -> bool:
-    return all(labels.get(name, value) == value for name, value in engine.items())
+    return all((labels.get(name) or value) == value for name, value in engine.items())

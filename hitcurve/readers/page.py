@@ -9,7 +9,7 @@ from hitcurve.readers.refusal import PageRefused
 from hitcurve.readers.vllm_names import spellings
 from hitcurve.sample import EngineSample
 
-__all__ = ["MOST_ENGINES", "read_page"]
+__all__ = ["MOST_ENGINES", "read_page", "wanted_names"]
 
 MOST_ENGINES: Final = 1024
 
@@ -25,7 +25,7 @@ def read_page(
     text = _text(body)
     _refuse_what_is_no_page(text, content_type or "")
     try:
-        page = parse_page(text, _wanted())
+        page = parse_page(text, wanted_names())
     except MalformedLine as error:
         raise PageRefused(f"The page is malformed: {error}.") from error
     samples = vllm.read_vllm(page, at_s=at_s, monotonic_s=monotonic_s) or sglang.read_sglang(
@@ -39,7 +39,8 @@ def read_page(
 
 
 @cache
-def _wanted() -> frozenset[str]:
+def wanted_names() -> frozenset[str]:
+    """Every printed sample name that a reader looks for; everything else on a page is skipped unread."""
     return frozenset(spellings()) | frozenset(sglang.sglang_names())
 
 

@@ -190,10 +190,10 @@ def summary(seconds: list[float]) -> dict[str, float]:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["poll", "page", "service"])
+    parser.add_argument("what", choices=["poll", "page", "service", "all"], nargs="?", default="all")
     parser.add_argument("--seconds", type=float, default=90.0)
     chosen = parser.parse_args()
-    if chosen.what == "service":
-        service(chosen.seconds)
-    else:
-        {"poll": poll, "page": page_time}[chosen.what]()
+    measures = {"poll": poll, "page": page_time, "service": lambda: service(chosen.seconds)}
+    for name, measure in measures.items():
+        if chosen.what in (name, "all"):
+            measure()

@@ -16,7 +16,9 @@ from hitcurve.readers.exposition import MalformedLine, Page, Series, parse_page,
 
 NAMES = ["vllm:prefix_cache_queries_total", "vllm:prefix_cache_queries", "up", "a_bucket", "b_created"]
 
-label_names = st.text(string.ascii_letters + "_", min_size=1, max_size=8).filter(lambda name: name != "__name__")
+label_names = st.text(string.ascii_letters + "_", min_size=1, max_size=8).filter(
+    lambda name: not name.startswith("__")
+)
 label_values = st.text(max_size=12)
 values = st.one_of(st.floats(), st.integers(-(10**6), 10**6).map(float))
 blanks = st.sampled_from(["", " ", "\t", "  "])

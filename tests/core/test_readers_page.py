@@ -104,3 +104,15 @@ def test_every_page_of_the_cases_is_read(shared: Path) -> None:
     assert len(pages) > 50
     for page in pages:
         assert read_page(page.read_bytes(), None, at_s=0, monotonic_s=0), page
+
+
+def test_engines_that_look_alike_in_short_have_names_of_their_own() -> None:
+    lines = []
+    for labels in ('a="x/y",b="z"', 'a="x",b="y/z"', 'a="x",b="z"', 'a="",b="y/z"', 'b="y/z"'):
+        lines += [
+            f"vllm:prefix_cache_{name}_total{{{labels}}} {count}" for name, count in (("queries", 10), ("hits", 5))
+        ]
+    page = "".join(f"{line}\n" for line in lines)
+    samples = read_page(page, "text/plain", at_s=0.0, monotonic_s=0.0)
+    assert [sample.engine for sample in samples] == ["x/y/z", "x/y/z#2", "x/z", "-/y/z"]
+    assert dict(samples[3].labels) == {"b": "y/z"}
