@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import ceil
 
+from hitcurve.charts import Band, Line, Strip
 from hitcurve.reading import Reading
-from hitcurve_chaos.report.charts import Band, Line, Strip
 from hitcurve_chaos.report.run_folder import RequestRow, RunFolder
 
 __all__ = ["Curve", "Drop", "Latency", "curves", "drops", "fault_bands", "latency", "percentile", "time_range"]

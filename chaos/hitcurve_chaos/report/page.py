@@ -13,8 +13,8 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
+from hitcurve.charts import Band, Line, Strip, distribution_chart, time_chart
 from hitcurve.reading import STATES
-from hitcurve_chaos.report.charts import Band, Line, Strip, distribution_chart, time_chart
 from hitcurve_chaos.report.figures import (
     Curve,
     curves,

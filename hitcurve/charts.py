@@ -7,7 +7,7 @@ from html import escape
 from itertools import groupby
 from math import ceil, floor, log10
 
-__all__ = ["Band", "Line", "Strip", "distribution_chart", "time_chart"]
+__all__ = ["Band", "Line", "Mark", "Strip", "distribution_chart", "log_chart", "time_chart"]
 
 Point = tuple[float, float | None]
 
@@ -34,6 +34,14 @@ class Band:
     to_x: float
     label: str
     css: str = "fault"
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A marked place on the x axis."""
+
+    x: float
+    label: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,18 +115,55 @@ def distribution_chart(
     everything = [value for _, _, values in samples for value in values]
     ticks = _log_ticks(min(everything), max(everything))
     frame = _Frame(width, height, log10(ticks[0]), log10(ticks[-1]), 0.0, 1.0, 0.0)
-    parts = [_grid(frame, lambda share: f"{share:.0%}")]
-    for tick in ticks:
-        at, below = frame.x(log10(tick)), frame.bottom + 16
-        parts.append(f'<line class="grid" x1="{at:.1f}" x2="{at:.1f}" y1="{TOP}" y2="{frame.bottom:.1f}"/>')
-        parts.append(
-            f'<text class="tick" x="{at:.1f}" y="{below:.1f}" text-anchor="middle">{escape(x_label(tick))}</text>'
-        )
+    parts = [_grid(frame, lambda share: f"{share:.0%}"), _log_axis(frame, ticks, x_label)]
     for name, css, values in samples:
         ordered = sorted(values)
         points: list[Point] = [(log10(value), (rank + 1) / len(ordered)) for rank, value in enumerate(ordered)]
         parts.append(_path(frame, Line(name, css, [(points[0][0], 0.0), *points], step=True)))
     return _svg(frame, title, "".join(parts), None)
+
+
+def log_chart(
+    lines: Sequence[Line],
+    *,
+    title: str,
+    width: float,
+    height: float,
+    y_max: float,
+    x_label: Callable[[float], str],
+    y_label: Callable[[float], str],
+    marks: Sequence[Mark] = (),
+) -> str:
+    """Lines over a logarithmic x axis, with marked places; x must be positive, a mark outside is at the edge."""
+    everything = [x for line in lines for x, _ in line.points]
+    ticks = _log_ticks(min(everything), max(everything))
+    frame = _Frame(width, height, log10(ticks[0]), log10(ticks[-1]), 0.0, y_max, 0.0)
+    room = (width - LEFT - RIGHT) / 56
+    shown = ticks if len(ticks) <= room else [tick for tick in ticks if f"{tick:e}".startswith("1.")]
+    parts = [_grid(frame, y_label), _log_axis(frame, shown, x_label)]
+    parts += [_mark(frame, mark) for mark in marks]
+    parts += [_path(frame, Line(line.name, line.css, [(log10(x), y) for x, y in line.points])) for line in lines]
+    return _svg(frame, title, "".join(parts), None)
+
+
+def _mark(frame: _Frame, mark: Mark) -> str:
+    at = frame.x(log10(mark.x))
+    anchor = "end" if at > frame.width / 2 else "start"
+    return (
+        f'<line class="mark" x1="{at:.1f}" x2="{at:.1f}" y1="{TOP}" y2="{frame.bottom:.1f}"/>'
+        f'<text class="mark-label" x="{at:.1f}" y="{TOP - 8}" text-anchor="{anchor}">{escape(mark.label)}</text>'
+    )
+
+
+def _log_axis(frame: _Frame, ticks: Sequence[float], label: Callable[[float], str]) -> str:
+    parts = []
+    for tick in ticks:
+        at, below = frame.x(log10(tick)), frame.bottom + 16
+        parts.append(f'<line class="grid" x1="{at:.1f}" x2="{at:.1f}" y1="{TOP}" y2="{frame.bottom:.1f}"/>')
+        parts.append(
+            f'<text class="tick" x="{at:.1f}" y="{below:.1f}" text-anchor="middle">{escape(label(tick))}</text>'
+        )
+    return "".join(parts)
 
 
 def _log_ticks(low: float, high: float) -> list[float]:
