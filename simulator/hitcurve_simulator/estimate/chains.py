@@ -53,8 +53,8 @@ def chains_of(
     reads = np.array([not row.request.skip_reading_prefix_cache for row in rows], dtype=np.bool_)
     names, index = _namespaces(rows)
     tokens = np.where(reads, lengths, 0)
-    prompt_starts, prompt_names = builder.build(rows, [-(-length // block_size) for length in lengths.tolist()])
-    rest = lengths % block_size
+    prompt_starts, prompt_names = builder.build(rows, [_prompt_blocks(row, block_size, ids_size) for row in rows])
+    partial = np.diff(prompt_starts) > lengths // block_size
     codes = _namespace_codes(names)[index]
     bound = Accesses(
         block_size,
@@ -63,9 +63,9 @@ def chains_of(
         keyed(prompt_names, np.repeat(codes, np.diff(prompt_starts))),
         np.where(reads, np.diff(prompt_starts), 0),
         tokens,
-        np.where(rest == 0, block_size, rest),
+        np.where(partial, lengths % block_size, block_size),
     )
-    engine = bound.without_last_blocks(rest > 0, np.where(rest == 0, 0, block_size))
+    engine = bound.without_last_blocks(partial, np.where(lengths % block_size == 0, 0, block_size))
     if outputs and any(row.output_tokens for row in rows):
         computed = [row.request.prompt_tokens + max(row.output_tokens - 1, 0) for row in rows]
         starts, all_names = builder.build(rows, [length // block_size for length in computed], outputs=True)
@@ -151,6 +151,12 @@ class _Builder:
         """Numbers that no other block has."""
         self._unnamed += count
         return range(_LARGEST + self._unnamed - count, _LARGEST + self._unnamed)
+
+
+def _prompt_blocks(row: TraceRow, block_size: int, ids_size: int) -> int:
+    length = row.request.prompt_tokens
+    named = row.prompt_blocks(ids_size) * ids_size >= length
+    return -(-length // block_size) if named else length // block_size
 
 
 def _extend_tokens(items: "array[int]", tokens: Sequence[int]) -> None:

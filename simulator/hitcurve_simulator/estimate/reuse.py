@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hitcurve_simulator.estimate.accesses import Accesses
-from hitcurve_simulator.estimate.arrays import Bools, Ints
+from hitcurve_simulator.estimate.arrays import Bools, Hashes, Ints
 from hitcurve_simulator.estimate.dominance import smaller_before
 
 __all__ = ["Reuse", "reuse_of"]
@@ -60,12 +60,29 @@ def _previous_use(accesses: Accesses, request_of: Ints) -> Ints:
     """For each use, in the order in which blocks become most recent, the place of the use before; -1: none."""
     count = accesses.blocks
     keys = accesses.keys[(accesses.starts[:-1] + accesses.starts[1:] - 1)[request_of] - np.arange(count)]
-    order = np.argsort(keys, kind="stable")
+    order = _stable_order(keys)
     ordered = keys[order]
     again = ordered[1:] == ordered[:-1]
     previous = np.full(count, -1, dtype=np.int64)
     previous[order[1:][again]] = order[:-1][again]
     return previous
+
+
+def _stable_order(keys: Hashes) -> Ints:
+    """Equal keys side by side, each group in order of place.
+
+    Sorting numbers made of a key's upper bits and its place takes a tenth of the time of a stable argsort. Should
+    two different keys agree in those bits, the slow way is taken.
+    """
+    place_bits = np.uint64(max(len(keys), 1).bit_length())
+    upper = keys >> place_bits << place_bits
+    packed = np.sort(upper | np.arange(len(keys), dtype=np.uint64))
+    order: Ints = (packed & ((np.uint64(1) << place_bits) - np.uint64(1))).astype(np.int64)
+    ordered = keys[order]
+    alike = (ordered[1:] >> place_bits) == (ordered[:-1] >> place_bits)
+    if (alike & (ordered[1:] != ordered[:-1])).any():
+        return np.argsort(keys, kind="stable")
+    return order
 
 
 def _run_begins(accesses: Accesses, previous: Ints) -> Ints:

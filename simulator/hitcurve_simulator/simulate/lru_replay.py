@@ -54,6 +54,8 @@ class LruReplay:
         hit_tokens = min(hits * size, length)
         for index in range(hits, len(keys)):
             self._misses[known[index]] += min(size, length - index * size)
+        # Ids that name full blocks only: nothing is known of the rest of the prompt.
+        self._misses["compulsory"] += max(length - len(keys) * size, 0)
         for key, content, reason in zip(keys, content_keys, known, strict=True):
             self._content_of[key] = content
             self._cached_contents[content] += reason != "stranded"
@@ -75,6 +77,6 @@ def _contents(row: TraceRow, size: int) -> list[Hashable]:
     tokens = row.request.prompt_token_ids
     if tokens is not None:
         return [tuple(tokens[at : at + size]) for at in range(0, length, size)]
-    blocks = -(-length // size)
+    blocks = row.prompt_blocks(size)
     named: list[Hashable] = list(row.block_ids or ())[:blocks]
     return [*named, *(("only in", row.line, index) for index in range(len(named), blocks))]

@@ -34,6 +34,13 @@ class TraceRow:
     tenant: str | None = None
     """Whose request it is: ``tenant``, ``tag`` or ``user`` of the row."""
 
+    def prompt_blocks(self, block_size: int) -> int:
+        """Blocks of the prompt, a partial last one included unless the row has ids and none for it."""
+        length = self.request.prompt_tokens
+        if self.block_ids is not None and len(self.block_ids) == length // block_size:
+            return len(self.block_ids)
+        return -(-length // block_size)
+
 
 @dataclass(frozen=True, slots=True)
 class Trace:
