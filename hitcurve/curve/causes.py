@@ -16,6 +16,7 @@ _USUAL_SCRAPES = 60.0
 _FULL_USAGE = 0.95
 _USAGE_JUMP = 0.2
 _JUMP = 3.0
+_PRESSURE_JUMP = 2.0
 _SHIFT = 3.0
 _LONGER_PROMPTS = 2.0
 _FEW_PROMPT_BLOCKS = 2.0
@@ -40,29 +41,32 @@ class Signals:
 
     def __init__(self) -> None:
         self._recent: deque[_Signal] = deque(maxlen=_KEPT_SCRAPES)
+        self._unjudged: deque[_Signal] = deque(maxlen=_KEPT_SCRAPES)
         self._usual: dict[str, float] = {}
         self._last: EngineSample | None = None
         self._known_adapters: set[str] = set()
-        self._watched = False
 
-    def observe(
-        self, at_s: float, sample: EngineSample, batch: Batch | None, cuts: Sequence[Cut], usual: bool
-    ) -> None:
-        """Take in one good scrape; ``usual`` says that the curve is healthy, so that this is what is normal."""
+    def observe(self, at_s: float, sample: EngineSample, batch: Batch | None, cuts: Sequence[Cut]) -> None:
+        """Take in one good scrape."""
         signal = self._signal(at_s, sample, batch, cuts)
         self._recent.append(signal)
-        if usual and batch is not None:
-            self._learn(signal)
+        if batch is not None:
+            self._unjudged.append(signal)
         self._last = sample
+
+    def judge(self, healthy: bool, suspected: bool) -> None:
+        """Learn what is usual. Scrapes under suspicion of a fall wait until it is gone, or are never learnt."""
+        if healthy and not suspected:
+            for signal in self._unjudged:
+                self._learn(signal)
+        if not healthy or not suspected:
+            self._unjudged.clear()
 
     def _signal(self, at_s: float, sample: EngineSample, batch: Batch | None, cuts: Sequence[Cut]) -> _Signal:
         last = self._last
         adapters = frozenset(sample.adapters.running + sample.adapters.waiting) if sample.adapters else frozenset()
-        new = adapters - self._known_adapters
-        fresh = len(new) if self._known_adapters or self._watched else 0
-        if adapters and len(self._known_adapters) < _MOST_KNOWN_ADAPTERS:
-            self._known_adapters |= new
-        self._watched = True
+        if last is not None and self._recent and adapters == self._recent[-1].adapters:
+            adapters = self._recent[-1].adapters
         return _Signal(
             at_s=at_s,
             seconds=batch.to_s - batch.from_s if batch else 0.0,
@@ -72,10 +76,12 @@ class Signals:
             preemptions=_increase(last.preemptions if last else None, sample.preemptions),
             usage=sample.kv_usage or 0.0,
             adapters=adapters,
-            new_adapters=fresh + sum(cut.kind == "adapter_load" for cut in cuts),
+            new_adapters=len(adapters - self._known_adapters) + sum(cut.kind == "adapter_load" for cut in cuts),
         )
 
     def _learn(self, signal: _Signal) -> None:
+        if len(self._known_adapters) < _MOST_KNOWN_ADAPTERS:
+            self._known_adapters |= signal.adapters
         gain = max(1.0 / _USUAL_SCRAPES, 1.0 / (self._usual.get("scrapes", 0.0) + 1.0))
         self._usual["scrapes"] = self._usual.get("scrapes", 0.0) + 1.0
         for name in ("seconds", "requests", "queries", "evictions", "preemptions", "usage", "new_adapters"):
@@ -88,22 +94,21 @@ class Signals:
         return [signal for signal in self._recent if signal.at_s >= from_s]
 
     def pool_pressed(self, from_s: float) -> bool:
-        """Evictions or preemptions per request, or the pool's usage, jumped."""
-        window = self.around(from_s)
-        requests = sum(signal.requests for signal in window)
-        if not window or requests <= 0:
+        """Evictions or preemptions per second, or the pool's usage, jumped."""
+        window = [signal for signal in self.around(from_s) if signal.seconds > 0]
+        requests, seconds = sum(s.requests for s in window), sum(s.seconds for s in window)
+        if requests <= 0:
             return False
-        usual_requests = max(self._usual.get("requests", 0.0), 1e-9)
-        for name in ("evictions", "preemptions"):
+        for name, least in (("evictions", requests / 4), ("preemptions", 1.0)):
             now = sum(getattr(signal, name) for signal in window)
-            before = self._usual.get(name, 0.0) / usual_requests
-            if now / requests > _JUMP * before and now >= (1.0 if name == "preemptions" else requests / 4):
+            before = self._usual.get(name, 0.0) / max(self._usual.get("seconds", 0.0), 1e-9)
+            if now / seconds > _PRESSURE_JUMP * before and now >= least:
                 return True
         usage = max(signal.usage for signal in window)
         return usage >= _FULL_USAGE and usage >= self._usual.get("usage", 0.0) + _USAGE_JUMP
 
     def adapters_churned(self, from_s: float) -> bool:
-        """Adapters appeared that were never seen before, more often than usual."""
+        """Adapters are in use that were not in use while the curve was healthy, more than usual."""
         window = self.around(from_s)
         new = sum(signal.new_adapters for signal in window)
         return new > _JUMP * self._usual.get("new_adapters", 0.0) * len(window)

@@ -62,14 +62,15 @@ class CurveClassifier:
         batch = batch_from(interval, self.config.tokens_per_request) if interval is not None else None
         self._take_cuts(interval, sample, at_s, cuts, batch)
         if sample is not None:
-            usual = self._state is not None and self._state.state == "steady"
-            self._signals.observe(at_s, sample, batch, cuts, usual)
+            self._signals.observe(at_s, sample, batch, cuts)
         if interval is not None:
             self._take_interval(interval, batch, sample, at_s)
         if self._accept:
             self._phases.accept(at_s)
             self._accept = False
-        return self._show(at_s, batch, sample)
+        shown = self._show(at_s, batch, sample)
+        self._signals.judge(healthy=shown.state == "steady", suspected=self._track.suspected)
+        return shown
 
     def _take_cuts(
         self,

@@ -192,6 +192,11 @@ class Track:
         strayed = max(0.0, (stretch.rate - level) ** 2 - self.error(stretch) ** 2)
         self._wander_squared += (strayed - self._wander_squared) / _WANDER_SCRAPES
 
+    @property
+    def suspected(self) -> bool:
+        """Whether the newest scrapes may belong to a fall that is not proven yet."""
+        return self.fall.score > 0.0 or self.drop.score > 0.0
+
     def settle(self, level: Sum) -> None:
         """Take a new baseline."""
         self.baseline = Sum()
