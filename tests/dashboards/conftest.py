@@ -1,0 +1,192 @@
+"""A small fleet with traffic, scraped by a real Prometheus; promtool; the rules as built."""
+
+import json
+import shutil
+import socket
+import sys
+import threading
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from hitcurve.child import ChildProcess
+from hitcurve_dashboards.build import built
+
+DEADLINE_S = 45.0
+MODEL = "simulated"
+ENGINE_OPTIONS = (
+    "--patched",
+    "--block-size",
+    "16",
+    "--pool-blocks",
+    "128",
+    "--max-model-len",
+    "1024",
+    "--speed",
+    "8",
+)
+
+
+@pytest.fixture(scope="session")
+def promtool() -> str:
+    """Prometheus' own checker."""
+    found = shutil.which("promtool")
+    if found is None:
+        pytest.skip("promtool is not installed; on Debian it comes with the package prometheus")
+    return found
+
+
+@pytest.fixture(scope="session")
+def rule_files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """The rule files as they are built."""
+    folder = tmp_path_factory.mktemp("rules")
+    files = []
+    for path, text in built().items():
+        if path.suffix == ".yml":
+            files.append(folder / path.name)
+            files[-1].write_text(text)
+    return files
+
+
+@dataclass
+class Fleet:
+    """Two simulated engines with traffic, the exporter and Prometheus with all rules, evaluated each second."""
+
+    engines: dict[str, str]
+    exporter_url: str
+    prometheus_url: str
+
+    def ask(self, query: str) -> list[tuple[dict[str, str], float]]:
+        """Labels and value of each series of an instant query."""
+        parameters = urllib.parse.urlencode({"query": query})
+        answer = self._json(f"/api/v1/query?{parameters}")
+        return [(one["metric"], float(one["value"][1])) for one in answer["result"]]
+
+    def alerts(self) -> dict[str, str]:
+        """State (pending or firing) of every alert that is not silent."""
+        return {one["labels"]["alertname"]: one["state"] for one in self._json("/api/v1/alerts")["alerts"]}
+
+    def rules(self) -> list[dict[str, Any]]:
+        """Every rule with its health."""
+        return [rule for group in self._json("/api/v1/rules")["groups"] for rule in group["rules"]]
+
+    def _json(self, path: str) -> Any:
+        with urllib.request.urlopen(self.prometheus_url + path, timeout=DEADLINE_S) as answer:
+            return json.load(answer)["data"]
+
+    def wait(self, condition: Callable[[], Any], what: str) -> None:
+        """Wait until a condition holds; fails after a deadline."""
+        deadline = time.monotonic() + DEADLINE_S
+        while not condition():
+            assert time.monotonic() < deadline, f"{what} never came"
+            time.sleep(0.1)
+
+
+class Traffic:
+    """Chats behind one of three shared prefixes, one after the other, until stopped."""
+
+    def __init__(self, urls: list[str]) -> None:
+        self._urls = urls
+        self._stopped = threading.Event()
+        self._threads = [threading.Thread(target=self._send, args=(url,), daemon=True) for url in urls]
+        for thread in self._threads:
+            thread.start()
+
+    def _send(self, url: str) -> None:
+        number = 0
+        while not self._stopped.is_set():
+            number += 1
+            prompt = f"group {number % 3}: " + "shared words " * 20 + f"question {number} " * 8
+            post(f"{url}/v1/completions", {"model": MODEL, "prompt": prompt, "max_tokens": 4})
+            self._stopped.wait(0.05)
+
+    def stop(self) -> None:
+        self._stopped.set()
+        for thread in self._threads:
+            thread.join(DEADLINE_S)
+
+
+def post(url: str, value: Any = None) -> None:
+    body = b"" if value is None else json.dumps(value).encode()
+    request = urllib.request.Request(url, data=body, headers={"Content-Type": "application/json"})
+    urllib.request.urlopen(request, timeout=DEADLINE_S).close()
+
+
+def free_address() -> str:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return f"127.0.0.1:{taken.getsockname()[1]}"
+
+
+def prometheus_configuration(engines: dict[str, str], exporter_url: str, rules: list[Path]) -> dict[str, Any]:
+    """The one we ship, with the addresses of this fleet and without its waiting times."""
+    shipped = yaml.safe_load((Path(__file__).parents[2] / "dashboards/prometheus/prometheus.yml").read_text())
+    jobs = {job["job_name"]: job for job in shipped["scrape_configs"]}
+    jobs["hitcurve"]["static_configs"] = [{"targets": [exporter_url.removeprefix("http://")]}]
+    del jobs["vllm"]["file_sd_configs"]
+    jobs["vllm"]["static_configs"] = [
+        {"targets": [url.removeprefix("http://")], "labels": {"target": name}} for name, url in engines.items()
+    ]
+    return {
+        "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
+        "rule_files": [str(rule) for rule in rules],
+        "scrape_configs": [jobs["hitcurve"], jobs["vllm"]],
+    }
+
+
+@pytest.fixture(scope="session")
+def fleet(tmp_path_factory: pytest.TempPathFactory, rule_files: list[Path]) -> Iterator[Fleet]:
+    """Started once; its traffic has warmed the caches and one of them was reset."""
+    program = shutil.which("prometheus")
+    if program is None:
+        pytest.skip("prometheus is not installed; on Debian it is the package prometheus")
+    folder = tmp_path_factory.mktemp("fleet")
+    with ExitStack() as running:
+
+        def start(name: str, *command: str) -> ChildProcess:
+            process = ChildProcess(name, command, folder / f"{name}.log").start()
+            running.callback(process.stop)
+            return process
+
+        hitcurve = (sys.executable, "-m", "hitcurve")
+        started = {
+            name: start(name, *hitcurve, "engine", "--port", "0", "--model", MODEL, *ENGINE_OPTIONS)
+            for name in ("sim-0", "sim-1")
+        }
+        engines = {name: process.wait_listening(DEADLINE_S) for name, process in started.items()}
+        settings = {
+            "listen": "127.0.0.1:0",
+            "interval": "500ms",
+            "windows": ["30s", "5m"],
+            "targets": [{"url": url, "name": name} for name, url in engines.items()],
+        }
+        (folder / "exporter.yml").write_text(yaml.safe_dump(settings))
+        exporter = start("exporter", *hitcurve, "exporter", "--config", str(folder / "exporter.yml"))
+        exporter_url = exporter.wait_listening(DEADLINE_S)
+
+        fast = []
+        for rule in rule_files:
+            fast.append(folder / rule.name)
+            fast[-1].write_text(rule.read_text().replace("interval: 30s", "interval: 1s"))
+        (folder / "prometheus.yml").write_text(
+            yaml.safe_dump(prometheus_configuration(engines, exporter_url, fast))
+        )
+        address = free_address()
+        prometheus = start(
+            "prometheus",
+            program,
+            f"--config.file={folder / 'prometheus.yml'}",
+            f"--storage.tsdb.path={folder / 'data'}",
+            f"--web.listen-address={address}",
+        )
+        prometheus.wait_healthy(f"http://{address}/-/ready", DEADLINE_S)
+        traffic = Traffic(list(engines.values()))
+        running.callback(traffic.stop)
+        yield Fleet(engines, exporter_url, f"http://{address}")

@@ -1,0 +1,141 @@
+"""The JSON that is built: the same each time, understood by Grafana's own schema, and committed as built."""
+
+import json
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hitcurve.reading import CAUSES, STATES
+from hitcurve_dashboards.boards import DASHBOARDS
+from hitcurve_dashboards.boards.fleet import FLEET
+from hitcurve_dashboards.build import built, differing
+from hitcurve_dashboards.grafana.document import as_document
+from hitcurve_dashboards.grafana.looks import CAUSE_COLOURS, STATE_COLOURS
+from hitcurve_dashboards.grafana.records import Panel
+from hitcurve_dashboards.lint.dashboards import all_panels
+
+RoundTrip = Callable[[dict[str, Any]], list[str]]
+
+
+def lost(given: Any, returned: Any, place: str = "") -> Iterator[str]:
+    """What the schema did not understand: keys and values that do not come back."""
+    if isinstance(given, dict) and isinstance(returned, dict):
+        for key, value in given.items():
+            if key in returned:
+                yield from lost(value, returned[key], f"{place}.{key}")
+            elif value is not None:
+                yield f"{place}.{key}"
+    elif isinstance(given, list) and isinstance(returned, list) and len(given) == len(returned):
+        for position, (one, other) in enumerate(zip(given, returned, strict=True)):
+            yield from lost(one, other, f"{place}[{position}]")
+    elif given != returned:
+        yield place
+
+
+@pytest.fixture(scope="session")
+def round_trip() -> RoundTrip:
+    """Decodes and encodes a dashboard with Grafana's own schema; gives what was lost."""
+    with warnings.catch_warnings():
+        # The classic schema is what Grafana 11 reads; the library would rather have the next one.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        from grafana_foundation_sdk.cog.encoder import JSONEncoder
+        from grafana_foundation_sdk.cog.plugins import register_default_plugins
+        from grafana_foundation_sdk.models.dashboard import Dashboard as SchemaDashboard
+    register_default_plugins()
+
+    def trip(document: dict[str, Any]) -> list[str]:
+        decoded = SchemaDashboard.from_json(json.loads(json.dumps(document)))
+        return list(lost(document, json.loads(json.dumps(decoded, cls=JSONEncoder))))
+
+    return trip
+
+
+@pytest.mark.parametrize("dashboard", DASHBOARDS, ids=lambda dashboard: dashboard.uid)
+def test_grafanas_schema_loses_nothing(dashboard: Any, round_trip: RoundTrip) -> None:
+    assert round_trip(as_document(dashboard)) == []
+
+
+def test_the_round_trip_notices_a_misspelt_field(round_trip: RoundTrip) -> None:
+    document = as_document(FLEET)
+    document["panels"][1]["fieldConfig"]["defaults"]["noValeu"] = "typo"
+    document["panels"][1]["options"]["colourMode"] = "value"
+    document["tiem"] = {}
+    assert set(round_trip(document)) == {
+        ".panels[1].options.colourMode",
+        ".panels[1].fieldConfig.defaults.noValeu",
+        ".tiem",
+    }
+
+
+def test_a_build_is_the_same_byte_for_byte(tmp_path: Path) -> None:
+    for seed in ("1", "2"):
+        subprocess.run(
+            [sys.executable, "-m", "hitcurve", "dashboards", "build", "--out", str(tmp_path / seed)],
+            env={"PYTHONHASHSEED": seed, "PATH": "/usr/bin:/bin"},
+            check=True,
+            capture_output=True,
+        )
+    files = sorted(path.relative_to(tmp_path / "1") for path in (tmp_path / "1").rglob("*.*"))
+    assert len(files) == len(built())
+    for file in files:
+        assert (tmp_path / "1" / file).read_bytes() == (tmp_path / "2" / file).read_bytes()
+
+
+def test_what_is_committed_is_what_is_built(repository: Path) -> None:
+    assert differing(built(), repository / "dashboards") == []
+
+
+def test_a_file_that_is_old_or_left_over_is_told(tmp_path: Path) -> None:
+    files = dict(list(built().items())[:2])
+    paths = [tmp_path / path for path in files]
+    paths[0].parent.mkdir(parents=True)
+    paths[0].write_text("{}")
+    left = paths[0].parent / "hitcurve-gone.json"
+    left.write_text("{}")
+    assert differing(files, tmp_path) == [
+        f"{paths[0]} differs from what is built",
+        f"{paths[1]} is missing",
+        f"{left} is no longer built",
+    ]
+
+
+def test_ids_stay_when_a_panel_is_put_in_front() -> None:
+    first, *others = FLEET.rows
+    new = Panel("New", "stat", "New?")
+    changed = replace(FLEET, rows=(replace(first, panels=(new, *first.panels)), *others))
+    before = {panel["title"]: panel["id"] for panel in all_panels(as_document(FLEET))}
+    after = {panel["title"]: panel["id"] for panel in all_panels(as_document(changed))}
+    assert after == before | {"New": after["New"]}
+
+
+def test_every_state_and_cause_has_its_own_colour() -> None:
+    for names, colours in ((STATES, STATE_COLOURS), (CAUSES, CAUSE_COLOURS)):
+        assert colours.keys() == set(names)
+        assert len(set(colours.values())) == len(names)
+
+
+def test_links_between_dashboards_keep_variables_and_time() -> None:
+    for dashboard in DASHBOARDS:
+        (link,) = as_document(dashboard)["links"]
+        assert (link["includeVars"], link["keepTime"], link["tags"]) == (True, True, ["hitcurve"])
+        assert as_document(dashboard)["tags"] == ["hitcurve"]
+
+
+def test_options_reach_the_rules(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "hitcurve", "dashboards", "build", "--out", str(tmp_path)]
+    options = ["--ttft-bound", "1", "--ttft-target", "0.95", "--runbooks", "https://wiki.example/hit"]
+    subprocess.run([*command, *options], check=True, capture_output=True)
+    record = (tmp_path / "prometheus/rules/hitcurve-record-ttft.yml").read_text()
+    alerts = (tmp_path / "prometheus/rules/hitcurve-alert-rates.yml").read_text()
+    assert 'le="1.0"' in record
+    assert "> 0.72" in alerts  # 14.4 times 5 %
+    assert "runbook_url: https://wiki.example/hit/ttft-budget-burns.md" in alerts
+    refused = subprocess.run([*command, "--ttft-bound", "soon"], capture_output=True, text=True)
+    assert refused.returncode == 2
+    assert "--ttft-bound must be a bucket bound in seconds" in refused.stderr

@@ -1,0 +1,156 @@
+"""The DR cases: wrong expressions are named, right ones are not, and our rules give the right numbers."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from hitcurve_dashboards.lint.expressions import expression_problems
+from hitcurve_dashboards.names import known_metrics
+
+KNOWN = known_metrics() | {"kvprobe_evictions_total": "counter", "sglang:cache_hit_rate": "gauge"}
+FILES = ("DR-01", "DR-03", "DR-05", "DR-06", "DR-10", "DR-15")
+NAMED = {
+    "DR-01": {1: "shows the time since start"},
+    "DR-03": {1: "increase of a sum"},
+    "DR-05": {1: "avg of ratios", 2: "max of ratios"},
+    "DR-06": {1: "clamp_min in the denominator"},
+    "DR-10": {1: "has no label model_name"},
+    "DR-15": {},
+}
+"""By case: what is said about the wrong ones of its expressions."""
+
+
+def document(shared: Path, case: str) -> dict[str, Any]:
+    loaded: dict[str, Any] = yaml.safe_load((shared / "cases" / case / "promtool_test.yml").read_text())
+    return loaded
+
+
+def expressions(shared: Path, case: str) -> list[str]:
+    (test,) = document(shared, case)["tests"]
+    return [asked["expr"] for asked in test["promql_expr_test"]]
+
+
+@pytest.mark.parametrize("case", FILES)
+def test_promtool_agrees_with_the_case(case: str, promtool: str, shared: Path) -> None:
+    file = shared / "cases" / case / "promtool_test.yml"
+    tested = subprocess.run([promtool, "test", "rules", str(file)], capture_output=True, text=True)
+    assert tested.returncode == 0, tested.stdout + tested.stderr
+
+
+@pytest.mark.parametrize("case", FILES)
+def test_the_check_names_the_wrong_expressions_and_only_those(case: str, shared: Path) -> None:
+    said = {place: expression_problems(expr, KNOWN) for place, expr in enumerate(expressions(shared, case))}
+    for place, words in NAMED[case].items():
+        assert any(words in problem for problem in said[place]), said[place]
+    every = {words for named in NAMED.values() for words in named.values()}
+    for place in said.keys() - NAMED[case].keys():
+        assert not any(words in problem for words in every for problem in said[place]), said[place]
+
+
+def evaluated(
+    shared: Path, case: str, rule_files: list[Path], tmp_path: Path, asked: list[dict[str, Any]], promtool: str
+) -> None:
+    """Let promtool evaluate our rules on the series of the case."""
+    (test,) = document(shared, case)["tests"]
+    test["promql_expr_test"] = asked
+    changed = {
+        "rule_files": [str(file) for file in rule_files],
+        "evaluation_interval": "15s",
+        "tests": [test],
+    }
+    file = tmp_path / "ours.yml"
+    file.write_text(yaml.safe_dump(changed))
+    tested = subprocess.run([promtool, "test", "rules", str(file)], capture_output=True, text=True)
+    assert tested.returncode == 0, tested.stdout + tested.stderr
+
+
+def recorded_rate(level: str, labels: str, value: float, at: str) -> dict[str, Any]:
+    ratio = f"{level}:vllm_hit_tokens:rate5m / ({level}:vllm_query_tokens:rate5m > 0)"
+    samples = [{"labels": labels, "value": value}] if labels else []
+    return {"expr": f"round({ratio}, 0.000001)", "eval_time": at, "exp_samples": samples}
+
+
+def test_dr_01_the_recorded_rate_shows_the_drop(
+    shared: Path, rule_files: list[Path], tmp_path: Path, promtool: str
+) -> None:
+    right = json.loads((shared / "cases/DR-01/expected.json").read_text())["expect"]["panel_value_at_10m"]
+    asked = [recorded_rate("model", '{model_name="m"}', right, "10m")]
+    evaluated(shared, "DR-01", rule_files, tmp_path, asked, promtool)
+
+
+def test_dr_05_the_recorded_rates_weigh_by_tokens(
+    shared: Path, rule_files: list[Path], tmp_path: Path, promtool: str
+) -> None:
+    right = json.loads((shared / "cases/DR-05/expected.json").read_text())["expect"]
+    asked = [recorded_rate("model", '{model_name="m"}', right["fleet_hit_rate"], "4m")]
+    replicas = recorded_rate("instance_engine", "", 0, "4m")
+    replicas["exp_samples"] = [
+        {"labels": f'{{instance="{name}",engine="0",model_name="m"}}', "value": value}
+        for name, value in right["per_instance"].items()
+    ]
+    evaluated(shared, "DR-05", rule_files, tmp_path, [*asked, replicas], promtool)
+
+
+def test_dr_06_only_the_busy_one_is_judged(
+    shared: Path, rule_files: list[Path], tmp_path: Path, promtool: str
+) -> None:
+    asked = [recorded_rate("instance_engine", '{instance="b",engine="0",model_name="m"}', 0.1, "8m")]
+    evaluated(shared, "DR-06", rule_files, tmp_path, asked, promtool)
+
+
+def test_dr_12_a_day_is_weighted_by_its_tokens(rule_files: list[Path], tmp_path: Path, promtool: str) -> None:
+    """0.9 of 10 tokens a minute for ten minutes, then 0.1 of 990: 0.108, where the mean of the ratios is 0.5."""
+    series = {
+        'vllm:prefix_cache_queries_total{instance="a",model_name="m"}': "0+10x10 100+990x10",
+        'vllm:prefix_cache_hits_total{instance="a",model_name="m"}': "0+9x10 90+99x10",
+    }
+    over_time = "sum_over_time(instance_engine:vllm_{}_tokens:rate5m[20m])"
+    asked = {
+        "expr": f"round({over_time.format('hit')} / {over_time.format('query')}, 0.1)",
+        "eval_time": "20m",
+        "exp_samples": [{"labels": '{instance="a",model_name="m"}', "value": 0.1}],
+    }
+    test = {
+        "interval": "1m",
+        "input_series": [{"series": name, "values": values} for name, values in series.items()],
+        "promql_expr_test": [asked],
+    }
+    file = tmp_path / "ours.yml"
+    files = [str(rule) for rule in rule_files]
+    file.write_text(yaml.safe_dump({"rule_files": files, "evaluation_interval": "15s", "tests": [test]}))
+    tested = subprocess.run([promtool, "test", "rules", str(file)], capture_output=True, text=True)
+    assert tested.returncode == 0, tested.stdout + tested.stderr
+
+
+@pytest.mark.parametrize(
+    ("case", "expr", "words"),
+    [
+        (
+            "DR-02",
+            "avg(vllm:time_to_first_token_seconds_sum) / avg(vllm:time_to_first_token_seconds_count)",
+            "since start",
+        ),
+        ("DR-02", "sum by (le) (vllm:time_to_first_token_seconds_bucket)", "since start"),
+        ("DR-04", "rate(sglang:cache_hit_rate[5m])", "which is a gauge"),
+        ("DR-04", "avg_over_time(sglang:cache_hit_rate[5m])", "avg_over_time of a ratio"),
+        (
+            "DR-09",
+            "rate(vllm:prefix_cache_queries_total[5m]) / (rate(vllm:prefix_cache_hits_total[5m]) > 0)",
+            "upside down",
+        ),
+        (
+            "DR-11",
+            'sum(rate(vllm:prefix_cache_hits_total{endpoint="x"}[5m])) '
+            "/ (sum(rate(vllm:prefix_cache_queries_total[5m])) > 0)",
+            "label on one side only: endpoint",
+        ),
+        ("DR-14", "rate(vllm:prefix_cache_hits_total[$__interval])", "use $__rate_interval"),
+    ],
+)
+def test_cases_without_files_are_named(case: str, expr: str, words: str) -> None:
+    problems = expression_problems(expr, KNOWN)
+    assert any(words in problem for problem in problems), problems
