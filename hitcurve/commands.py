@@ -37,5 +37,8 @@ COMMANDS: dict[str, Command] = {
     "dashboards": Command(
         "hitcurve_dashboards.command", "dashboards", "Dashboards and rules: generate, verify, publish."
     ),
+    "estimate": Command(
+        "hitcurve_simulator.estimate.command", "simulator", "Ceiling, and hit rate against pool size."
+    ),
     "report": Command("hitcurve_chaos.report.command", "chaos", "Rebuild the HTML report of a run."),
 }

@@ -1,8 +1,8 @@
-"""The two definitions of a hit, always printed beside the numbers that follow them."""
+"""What the numbers mean, always printed beside them."""
 
 from typing import Final
 
-__all__ = ["BOUND", "ENGINE_LIKE"]
+__all__ = ["BOUND", "ENGINE_LIKE", "SPEED_UP"]
 
 BOUND: Final = (
     "trace bound: every block of a prompt counts, a partial last one included, and a prompt may be found whole; "
@@ -11,4 +11,8 @@ BOUND: Final = (
 ENGINE_LIKE: Final = (
     "engine-like: only full blocks are found and never the last token of a prompt; "
     "token = hit tokens / prompt tokens, block = found full blocks / full blocks"
+)
+SPEED_UP: Final = (
+    "first order, of prefill work only: 1 / (1 - engine-like hit rate); new tokens still attend to the cached "
+    "ones, the last block of a prompt is always computed, and neither decoding nor queueing is in it"
 )

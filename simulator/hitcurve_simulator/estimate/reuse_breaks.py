@@ -126,6 +126,8 @@ def _divergences(
     rows: Sequence[TraceRow], groups: Sequence[str], tokenizer: Tokenizer
 ) -> Iterator[tuple[str, _Divergence]]:
     for place, other, position in first_divergences(rows, groups):
+        if not (rows[place].from_text and rows[other].from_text):
+            continue
         text, other_text = _text(rows[place], tokenizer), _text(rows[other], tokenizer)
         at = len(tokenizer.text(list((rows[place].request.prompt_token_ids or ())[:position])))
         if (volatile := volatile_at(text, at)) is not None:
@@ -134,7 +136,7 @@ def _divergences(
 
 
 def _moved_to_end(row: TraceRow, found: ReuseBreak, tokenizer: Tokenizer) -> TraceRow:
-    text = _text(row, tokenizer)
+    text = _text(row, tokenizer) if row.from_text else ""
     volatile = volatile_at(text, found.start, found.cause)
     if volatile is None or volatile.start != found.start:
         return row

@@ -58,6 +58,11 @@ class Traffic:
     notes: tuple[str, ...] = ()
 
     @property
+    def has_text(self) -> bool:
+        """Whether the text of some rows is known."""
+        return any(row.from_text for row in self.rows)
+
+    @property
     def has_ids(self) -> bool:
         """Whether some rows bring hash ids, which fixes the smallest block size."""
         return any(row.request.prompt_token_ids is None for row in self.rows)

@@ -48,7 +48,11 @@ def _rows_of(line: int, session: str, messages: list[dict[str, str]], tokenizer:
             prompt_token_ids=chat_tokens(tokenizer, messages[: index + 1]),
             max_output_tokens=max(len(output), 1),
         )
-        rows.append(TraceRow(line, request, output_tokens=len(output), output_token_ids=output, session=session))
+        rows.append(
+            TraceRow(
+                line, request, output_tokens=len(output), output_token_ids=output, session=session, from_text=True
+            )
+        )
     return rows
 
 

@@ -61,6 +61,7 @@ class RowParser:
             arrival_s=self._arrival_s(values, warnings),
             session=_session(values),
             tenant=_tenant(values),
+            from_text=token_ids is not None and _is_text(values),
         )
         return row, warnings
 
@@ -195,6 +196,10 @@ def _session(values: Mapping[str, Any]) -> str | None:
 def _tenant(values: Mapping[str, Any]) -> str | None:
     value = next((values[name] for name in ("tenant", "tag", "user") if values.get(name) is not None), None)
     return None if value is None else str(value)
+
+
+def _is_text(values: Mapping[str, Any]) -> bool:
+    return not isinstance(values.get("token_ids", values.get("prompt")), list)
 
 
 def _packed(token_ids: list[int]) -> Sequence[int]:

@@ -33,6 +33,8 @@ class TraceRow:
     session: str | None = None
     tenant: str | None = None
     """Whose request it is: ``tenant``, ``tag`` or ``user`` of the row."""
+    from_text: bool = False
+    """Whether the tokens were made from text, by the tokenizer that read the trace."""
 
     def prompt_blocks(self, block_size: int) -> int:
         """Blocks of the prompt, a partial last one included unless the row has ids and none for it."""
