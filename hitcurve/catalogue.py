@@ -3,6 +3,8 @@
 The exporter takes its families from here, dashboards and rules take the names, ``docs/metrics.md`` is checked
 against it. Every sample of a target carries, besides the labels named here, the labels its configuration adds.
 A metric that has no value has no sample; it is never 0 instead.
+
+Longer than 300 lines because it is one list.
 """
 
 from dataclasses import dataclass
@@ -230,9 +232,52 @@ CATALOGUE: Final[tuple[Metric, ...]] = (
         "fleet",
     ),
     Metric(
+        "hitcurve_model_hit_rate_ratio",
+        "gauge",
+        ("model_name", "window"),
+        "Hit tokens / query tokens over the window, summed over the engines of the model that are up.",
+        "fleet",
+    ),
+    Metric(
+        "hitcurve_model_hit_rate_spread_ratio",
+        "gauge",
+        ("model_name", "window"),
+        "How far the hit rates of the model's engines lie apart over the window: standard deviation weighted with "
+        "query tokens, 0 where all hit alike; absent where fewer than two had traffic.",
+        "fleet",
+    ),
+    Metric("hitcurve_model_engines", "gauge", ("model_name",), "Engines of the model known now.", "fleet"),
+    Metric(
+        "hitcurve_target_hit_rate_ratio",
+        "gauge",
+        ("target", "window"),
+        "Hit tokens / query tokens over the window, summed over the engines behind one address.",
+        "fleet",
+    ),
+    Metric(
         "hitcurve_build_info", "gauge", ("version", "python"), "Always 1; its labels say what runs.", "exporter"
     ),
-    Metric("hitcurve_exporter_targets", "gauge", (), "Targets in the configuration.", "exporter"),
+    Metric(
+        "hitcurve_exporter_targets",
+        "gauge",
+        (),
+        "Targets that are scraped: configured and discovered ones of this shard.",
+        "exporter",
+    ),
+    Metric(
+        "hitcurve_exporter_targets_over_limit",
+        "gauge",
+        (),
+        "Targets that are not scraped because there are more than max_targets.",
+        "exporter",
+    ),
+    Metric(
+        "hitcurve_exporter_discovery_failures_total",
+        "counter",
+        (),
+        "Times that a file or address of targets could not be used; its last good targets stay.",
+        "exporter",
+    ),
     Metric(
         "hitcurve_exporter_interval_seconds",
         "gauge",

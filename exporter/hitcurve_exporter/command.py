@@ -13,6 +13,7 @@ import typer
 
 from hitcurve.errors import UsageError
 from hitcurve_exporter.clock import SystemClock
+from hitcurve_exporter.configuration.discovery_settings import shard_from_option
 from hitcurve_exporter.configuration.durations import format_duration
 from hitcurve_exporter.configuration.load import (
     configuration_from_file,
@@ -60,6 +61,10 @@ def exporter(
             "--web.config.file", metavar="FILE", help="TLS and passwords, in Prometheus' web configuration format."
         ),
     ] = None,
+    shard: Annotated[
+        str | None,
+        typer.Option(metavar="INDEX/COUNT", help="Scrape this part of all targets, as one of COUNT exporters."),
+    ] = None,
     check: Annotated[bool, typer.Option("--check", help="Validate the configuration, say so and stop.")] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="With --check: print the effective configuration as JSON.")
@@ -77,6 +82,8 @@ def exporter(
         )
         if listen is not None:
             read_now = dataclasses.replace(read_now, listen=listen_address_from_option(listen))
+        if shard is not None:
+            read_now = dataclasses.replace(read_now, shard=shard_from_option(shard))
         if web_config is not None:
             read_now = dataclasses.replace(read_now, web=web_config_from_file(web_config))
         return read_now

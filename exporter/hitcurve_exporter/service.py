@@ -6,6 +6,7 @@ import logging
 import resource
 import signal
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from aiohttp import web
@@ -14,6 +15,8 @@ from hitcurve.errors import EnvironmentFailed, HitcurveError, UsageError
 from hitcurve_exporter.clock import Clock
 from hitcurve_exporter.configuration.records import ExporterConfig, ListenAddress
 from hitcurve_exporter.configuration.web_records import WebConfig
+from hitcurve_exporter.discovery.discovery import Discovery
+from hitcurve_exporter.discovery.selection import select
 from hitcurve_exporter.fleet import fleet_of
 from hitcurve_exporter.page.document import PageFormat, page
 from hitcurve_exporter.page.exporter_samples import ProcessFamilies, fleet_lines, self_lines
@@ -52,8 +55,10 @@ class ExporterService:
         self._clock = clock
         self._fetcher = Fetcher(clock)
         self._poller = Poller(self._fetcher, monitor_factory)
+        self._discovery = Discovery(self._fetcher.fetch, self._take_targets)
+        self._over_limit = 0
         self._process = ProcessFamilies()
-        self._reloading = asyncio.Lock()
+        self._changing = asyncio.Lock()
         self._reload_good = True
         self._last_good_reload_s = clock.wall()
         self._passwords = PasswordCheck(config.web.users)
@@ -69,7 +74,9 @@ class ExporterService:
             await web.TCPSite(self._runner, listen.host, listen.port, ssl_context=self._tls).start()
         except OSError as error:
             raise EnvironmentFailed(_cannot_listen(listen, error)) from error
-        await self._poller.apply(self._config)
+        async with self._changing:
+            await self._discovery.configure(self._config)
+            await self._apply()
         host, port = self._runner.addresses[0][:2]
         scheme = "http" if self._tls is None else "https"
         return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
@@ -77,13 +84,14 @@ class ExporterService:
     async def stop(self) -> None:
         """Accept no more connections, finish the answers that are on their way, then stop polling."""
         await self._runner.cleanup()
+        await self._discovery.close()
         await self._poller.close()
         await self._fetcher.close()
 
     @property
     def ready(self) -> bool:
-        """Whether every target was scraped once."""
-        return self._poller.ready
+        """Whether every target was scraped once, and targets were looked for everywhere."""
+        return self._discovery.ready and self._poller.ready
 
     @property
     def allow_marks(self) -> bool:
@@ -97,11 +105,13 @@ class ExporterService:
     def metrics(self, form: PageFormat) -> bytes:
         """The page of the newest readings."""
         own = self_lines(
-            len(self._config.targets),
+            len(self._poller.targets),
             self._config.interval_s,
             self._poller.internal_errors.count,
             self._reload_good,
             self._last_good_reload_s,
+            over_limit=self._over_limit,
+            discovery_failures=self._discovery.failures,
         )
         parts = [target.lines for target in self._poller.targets]
         fleet = self._guarded(lambda: fleet_lines(fleet_of(self._poller.readings)), Lines())
@@ -117,7 +127,7 @@ class ExporterService:
 
     async def reload(self) -> None:
         """Read the configuration again; HitcurveError where it is bad, and then the old one stays."""
-        async with self._reloading:
+        async with self._changing:
             try:
                 if self._read_again is None:
                     raise UsageError("there is no file to read again; start with --config FILE.")
@@ -131,11 +141,27 @@ class ExporterService:
                 _LOG.warning("a new 'listen' address needs a restart of the exporter")
             if (config.web.tls, config.web.headers) != (self._config.web.tls, self._config.web.headers):
                 _LOG.warning("other TLS settings or headers than before need a restart of the exporter")
-            await self._poller.apply(config)
+            await self._discovery.configure(config)
             self._config = config
+            await self._apply()
             self._reload_good = True
             self._last_good_reload_s = self._clock.wall()
-            _LOG.info("read the configuration again: %d targets", len(config.targets))
+            _LOG.info("read the configuration again: %d targets", len(self._poller.targets))
+
+    async def _take_targets(self) -> None:
+        """Scrape what discovery names now."""
+        async with self._changing:
+            await self._apply()
+            _LOG.info("the targets changed: %d now", len(self._poller.targets))
+
+    async def _apply(self) -> None:
+        config = self._config
+        known = (*config.targets, *self._discovery.targets)
+        selection = select(known, config.shard, config.max_targets)
+        if selection.over_limit and not self._over_limit:
+            _LOG.warning("%d targets are left out because of 'max_targets'", selection.over_limit)
+        self._over_limit = selection.over_limit
+        await self._poller.apply(replace(config, targets=selection.targets))
 
     def _guarded(self, collect: Callable[[], Part], nothing: Part) -> Part:
         """One part of the page that fails leaves the others whole."""

@@ -243,6 +243,7 @@ def watching() -> Callable[..., ExporterConfig]:
     """A configuration that scrapes ten times a second; addresses, then ``interval`` and other fields."""
 
     def configure(*urls: str, interval: str = "100ms", **others: Any) -> ExporterConfig:
-        return replace(configuration_from_options(urls, interval), **{"windows_s": (30.0, 300.0), **others})
+        settings = {"windows_s": (30.0, 300.0), "timeout_s": 5.0, **others}
+        return replace(configuration_from_options(urls, interval), **settings)
 
     return configure

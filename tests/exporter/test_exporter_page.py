@@ -90,6 +90,7 @@ EXPECTED_OF_LEFT = {
     "hitcurve_capacity_tokens": [f"{{{ENGINE}}} 32000"],
     "hitcurve_block_size_tokens": [f"{{{ENGINE}}} 16"],
     "hitcurve_min_reusable_prefix_tokens": [f"{{{ENGINE}}} 16"],
+    "hitcurve_target_hit_rate_ratio": [f'{{{TARGET},window="30s"}} 0.75'],
     "hitcurve_up": [f"{{{TARGET}}} 1"],
     "hitcurve_scrape_duration_seconds": [f"{{{TARGET}}} 0.125"],
     "hitcurve_scrape_body_bytes": [f"{{{TARGET}}} 500"],

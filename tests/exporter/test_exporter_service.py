@@ -84,7 +84,7 @@ def test_a_failed_scrape_is_told_and_counted(
     watching: Configure,
 ) -> None:
     engine = scripted_engine(**settings)
-    exporter = start_exporter(watching(engine.url, max_body_bytes=4096))
+    exporter = start_exporter(watching(engine.url, max_body_bytes=4096, timeout_s=0.1))
     eventually(lambda: exporter.ask("/-/ready").status == 200)
     seen = exporter.samples()
     assert seen[f'hitcurve_up{{target="{engine.url}"}}'] == 0

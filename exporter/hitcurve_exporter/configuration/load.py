@@ -6,6 +6,11 @@ from typing import Final
 
 from hitcurve.errors import UsageError
 from hitcurve_exporter.configuration.curve_settings import read_curve_settings
+from hitcurve_exporter.configuration.discovery_settings import (
+    read_file_discovery,
+    read_http_discovery,
+    read_shard,
+)
 from hitcurve_exporter.configuration.durations import format_duration, parse_duration
 from hitcurve_exporter.configuration.records import (
     DEFAULT_INTERVAL_S,
@@ -40,6 +45,9 @@ KEYS: Final = (
     "windows",
     "request_window",
     "targets",
+    "file_sd_configs",
+    "http_sd_configs",
+    "shard",
     "curve",
     "allow_marks",
     "web_config_file",
@@ -60,9 +68,14 @@ def configuration_from_file(path: Path) -> ExporterConfig:
             f"'timeout' {format_duration(timeout_s)} is longer than the interval {format_duration(interval_s)}; "
             "shorten it or scrape less often.",
         )
+    file_sd = read_file_discovery(document, path.parent)
+    http_sd = read_http_discovery(document)
     most_targets = document.read("max_targets", a_whole_number(1), 2_000)
     return ExporterConfig(
-        targets=read_targets(document, most_targets),
+        targets=read_targets(document, most_targets, may_be_none=bool(file_sd or http_sd)),
+        file_sd=file_sd,
+        http_sd=http_sd,
+        shard=read_shard(document),
         listen=document.read("listen", a_listen_address, DEFAULT_LISTEN),
         interval_s=interval_s,
         timeout_s=timeout_s,

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from hitcurve.curve import CurveConfig
+from hitcurve_exporter.configuration.discovery_records import FileDiscovery, HttpDiscovery, Shard
 from hitcurve_exporter.configuration.web_records import WebConfig
 
 __all__ = [
@@ -60,6 +61,9 @@ class ExporterConfig:
     request_window: int = 1_000
     curve: CurveConfig = field(default_factory=CurveConfig)
     allow_marks: bool = False
+    file_sd: tuple[FileDiscovery, ...] = ()
+    http_sd: tuple[HttpDiscovery, ...] = ()
+    shard: Shard = field(default_factory=Shard)
     web: WebConfig = field(default_factory=WebConfig)
 
 

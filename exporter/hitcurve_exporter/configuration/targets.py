@@ -8,7 +8,7 @@ from hitcurve.catalogue import CATALOGUE
 from hitcurve_exporter.configuration.records import ListenAddress, TargetConfig
 from hitcurve_exporter.configuration.yaml_document import Section, Unsuitable, a_text
 
-__all__ = ["a_listen_address", "a_target", "read_targets"]
+__all__ = ["a_listen_address", "a_target", "an_address", "is_free_label", "read_targets"]
 
 RESERVED_LABELS: Final = frozenset(label for metric in CATALOGUE for label in metric.labels) | {"instance", "job"}
 _LABEL_NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
@@ -25,7 +25,16 @@ def a_listen_address(text: str) -> ListenAddress:
 
 def a_target(url: str, name: str | None = None, labels: tuple[tuple[str, str], ...] = ()) -> TargetConfig:
     """The target at ``url``; Unsuitable where that is no address of an engine."""
-    shown = url.strip().rstrip("/")
+    shown = an_address(url).rstrip("/")
+    parts = urlsplit(shown)
+    if parts.query or parts.fragment:
+        raise Unsuitable("an address without '?' and '#'")
+    return TargetConfig(shown, shown if parts.path else f"{shown}/metrics", name or shown, labels)
+
+
+def an_address(url: str) -> str:
+    """An address to send GET requests to, without credentials."""
+    shown = url.strip()
     try:
         parts = urlsplit(shown)
         host = parts.hostname or ""
@@ -36,15 +45,18 @@ def a_target(url: str, name: str | None = None, labels: tuple[tuple[str, str], .
         raise Unsuitable("an address such as http://127.0.0.1:8000")
     if parts.username is not None or parts.password is not None:
         raise Unsuitable("an address without user name and password, since it becomes a label")
-    if parts.query or parts.fragment:
-        raise Unsuitable("an address without '?' and '#'")
-    return TargetConfig(shown, shown if parts.path else f"{shown}/metrics", name or shown, labels)
+    return shown
 
 
-def read_targets(document: Section, most: int) -> tuple[TargetConfig, ...]:
+def is_free_label(name: str) -> bool:
+    """Whether a configuration may add a label of that name."""
+    return bool(_LABEL_NAME.fullmatch(name)) and not name.startswith("__") and name not in RESERVED_LABELS
+
+
+def read_targets(document: Section, most: int, *, may_be_none: bool = False) -> tuple[TargetConfig, ...]:
     """The entries under ``targets``, all of different address and name."""
     sections = document.sections("targets", "- url: http://127.0.0.1:8000")
-    if not sections:
+    if not sections and not may_be_none:
         raise document.wrong_at(
             "targets", "'targets' names no engine; add at least '- url: http://127.0.0.1:8000' below it."
         )

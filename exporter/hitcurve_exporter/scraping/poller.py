@@ -66,15 +66,19 @@ class Poller:
     async def apply(self, config: ExporterConfig) -> None:
         """Poll the targets of ``config`` from now on; one that went is forgotten at once.
 
-        One that stays keeps its history, unless a setting changed that readings are derived with.
+        One that stays keeps its history, unless a setting changed that readings are derived with, and its turn,
+        unless the interval or a limit of the scrapes changed.
         """
-        keep = {} if self._config is None or _derives_anew(self._config, config) else self._watches
-        await self._stop(self._watches.values())
+        before, old = self._config, self._watches
+        keep = {} if before is None or _derives_anew(before, config) else old
         self._config = config
         self._watches = {target: keep.get(target) or self._watch(target, config) for target in config.targets}
+        staying = {} if before is None or _scrapes_anew(before, config) else self._watches
+        await self._stop(watch for target, watch in old.items() if staying.get(target) is not watch)
         start_s = asyncio.get_running_loop().time()
-        for index, watch in enumerate(self._watches.values()):
-            first_s = start_s + place_in_interval(index, len(self._watches), config.interval_s)
+        starting = [watch for watch in self._watches.values() if watch.task is None]
+        for index, watch in enumerate(starting):
+            first_s = start_s + place_in_interval(index, len(starting), config.interval_s)
             watch.task = asyncio.create_task(self._poll(watch, config, first_s), name=watch.target.config.name)
 
     async def mark(self, kind: CutKind, at_s: float, target: str | None, engine: str | None) -> int:
@@ -130,9 +134,12 @@ class Poller:
     @staticmethod
     async def _stop(watches: Iterable[_Watch]) -> None:
         """Cancel the tasks and wait for them, so that no late page is taken."""
-        tasks = [watch.task for watch in watches if watch.task is not None]
-        for task in tasks:
-            task.cancel()
+        tasks = []
+        for watch in watches:
+            if watch.task is not None:
+                watch.task.cancel()
+                tasks.append(watch.task)
+                watch.task = None
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
@@ -158,3 +165,10 @@ def _derives_anew(old: ExporterConfig, new: ExporterConfig) -> bool:
     """Whether ``new`` derives readings with other settings than ``old``."""
     fields = ("windows_s", "request_window", "max_engines_per_target", "curve")
     return any(getattr(old, field) != getattr(new, field) for field in fields)
+
+
+def _scrapes_anew(old: ExporterConfig, new: ExporterConfig) -> bool:
+    """Whether ``new`` scrapes at other times or within other bounds than ``old``."""
+    return any(
+        getattr(old, field) != getattr(new, field) for field in ("interval_s", "timeout_s", "max_body_bytes")
+    )

@@ -7,7 +7,9 @@ from dataclasses import replace
 from typing import Final
 
 from hitcurve.flags import ALL_FLAGS, UNKNOWN_BLOCK_SIZE
+from hitcurve.monitor import total_windows
 from hitcurve.reading import Reading
+from hitcurve_exporter.configuration.durations import format_duration
 from hitcurve_exporter.configuration.records import TargetConfig
 from hitcurve_exporter.page.engine_samples import engine_lines
 from hitcurve_exporter.page.lines import Lines, label_text
@@ -78,6 +80,9 @@ class WatchedTarget:
                 self._internal_errors.count += 1
                 _LOG.exception("engine %s of %s has no samples", reading.engine, self.config.name)
         labels = self._labels
+        for window in total_windows(reading for reading in self.readings if reading.up):
+            own = label_text([("window", format_duration(window.window_s))])
+            lines.add("hitcurve_target_hit_rate_ratio", labels, window.hit_rate, own)
         lines.add("hitcurve_up", labels, int(fetched.failure is None))
         lines.add("hitcurve_scrape_duration_seconds", labels, fetched.duration_s)
         lines.add("hitcurve_scrape_body_bytes", labels, None if fetched.body is None else len(fetched.body))

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from hitcurve.reading import as_json
-from hitcurve_exporter.fleet import fleet_of
+from hitcurve.reading import WindowRate, as_json
+from hitcurve_exporter.fleet import ModelFleet, fleet_of
 from hitcurve_exporter.scraping.watched_target import WatchedTarget
 
 __all__ = ["engines_as_json"]
@@ -25,17 +25,30 @@ def engines_as_json(targets: Sequence[WatchedTarget], interval_s: float, at_s: f
         "fleet": {
             "engines": fleet.engines,
             "engines_up": fleet.engines_up,
-            "windows": [
-                {
-                    "window_s": window.window_s,
-                    "queries": window.queries,
-                    "hits": window.hits,
-                    "hit_rate": window.hit_rate,
-                }
-                for window in fleet.windows
-            ],
+            "windows": [_window_as_json(window) for window in fleet.windows],
             "states": fleet.states,
+            "models": [_model_as_json(name, model) for name, model in fleet.models.items()],
         },
+    }
+
+
+def _model_as_json(name: str, model: ModelFleet) -> dict[str, Any]:
+    return {
+        "model_name": name,
+        "engines": model.engines,
+        "engines_up": model.engines_up,
+        "windows": [
+            {**_window_as_json(window), "spread": model.spreads.get(window.window_s)} for window in model.windows
+        ],
+    }
+
+
+def _window_as_json(window: WindowRate) -> dict[str, Any]:
+    return {
+        "window_s": window.window_s,
+        "queries": window.queries,
+        "hits": window.hits,
+        "hit_rate": window.hit_rate,
     }
 
 

@@ -1,0 +1,1 @@
+"""Finding targets while the exporter runs: files and addresses in Prometheus' formats."""
