@@ -1,7 +1,9 @@
 """``hitcurve dashboards``: generate, verify, publish."""
 
 import json
+import os
 import sys
+import urllib.parse
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -12,6 +14,9 @@ from hitcurve.errors import BadFinding, UsageError
 from hitcurve_dashboards.boards import DASHBOARDS
 from hitcurve_dashboards.build import built, differing, write
 from hitcurve_dashboards.lint.check import Findings, check_documents, check_queries
+from hitcurve_dashboards.publish.annotate import annotate_run
+from hitcurve_dashboards.publish.grafana import Grafana
+from hitcurve_dashboards.publish.push import push as push_all
 from hitcurve_dashboards.rules.document import RUNBOOKS
 from hitcurve_dashboards.rules.records import DEFAULT, Objective
 
@@ -67,6 +72,58 @@ def check(
         _tell(findings)
     if findings.problems:
         raise BadFinding(f"{len(findings.problems)} problems in dashboards or rules.")
+
+
+Address = Annotated[str, typer.Option("--url", envvar="GRAFANA_URL", help="Address of the Grafana.")]
+
+
+@app.command(
+    epilog="Example:  GRAFANA_TOKEN=glsa_… hitcurve dashboards push --url https://grafana.example --dry-run"
+)
+def push(
+    url: Address,
+    folder: Annotated[
+        str, typer.Option(help="Folder that holds the dashboards; made where missing.")
+    ] = "hitcurve",
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace dashboards that differ.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")] = False,
+) -> None:
+    """Send the dashboards to a Grafana. Without --overwrite, one that differs is shown, kept, and ends it with 1.
+
+    The token of a service account is read from GRAFANA_TOKEN.
+    """
+    kept = []
+    target = (folder.lower().replace(" ", "-"), folder)
+    for change in push_all(_grafana(url), DASHBOARDS, target, overwrite=overwrite, dry_run=dry_run):
+        print(f"{change.uid}: {change.action}")
+        if change.diff:
+            print(change.diff)
+        if change.action == "differs":
+            kept.append(change.uid)
+    if kept:
+        raise BadFinding(f"{', '.join(kept)} differ in Grafana and were kept; --overwrite replaces them.")
+
+
+@app.command(
+    epilog="Example:  GRAFANA_TOKEN=glsa_… hitcurve dashboards annotate runs/tonight --url http://grafana:3000"
+)
+def annotate(
+    run: Annotated[Path, typer.Argument(help="Run folder of chaos.", metavar="DIR")], url: Address
+) -> None:
+    """Mark the faults of a chaos run on the time axis of every dashboard; marks that exist are left alone."""
+    marked, before = annotate_run(_grafana(url), run)
+    print(f"{marked} faults marked, {before} were marked before")
+
+
+def _grafana(url: str) -> Grafana:
+    token = os.environ.get("GRAFANA_TOKEN", "")
+    if not token:
+        raise UsageError(
+            "GRAFANA_TOKEN is not set; put the token of a Grafana service account with role Editor in it."
+        )
+    if urllib.parse.urlsplit(url).scheme not in ("http", "https"):
+        raise UsageError(f"--url must begin with http:// or https://; got '{url}'.")
+    return Grafana(url, token)
 
 
 def _tell(findings: Findings) -> None:

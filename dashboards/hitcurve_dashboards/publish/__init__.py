@@ -1,0 +1,1 @@
+"""Sends dashboards and chaos annotations to a Grafana."""
