@@ -1,7 +1,8 @@
-"""Benchmark of the exporter: ``python tests/benchmarks/exporter_service.py poll|page|service``.
+"""Benchmark of the exporter: ``python tests/benchmarks/exporter_service.py poll|page|memory|service``.
 
 ``poll``     CPU time of one poll of one engine without the network: page read, curve judged, samples rendered.
 ``page``     time of one /metrics page of 1,000 engines, and of its compression.
+``memory``   resident memory once 1,000 engines were scraped for an hour; takes two minutes.
 ``service``  the whole service, 1,000 engines every 15 s, pages of 1,000 lines over HTTP: share of a core, memory,
              oldest scrape. Takes ``--seconds`` (90).
 
@@ -9,6 +10,7 @@ Results are in docs/benchmarks.md.
 """
 
 import argparse
+import gc
 import gzip
 import json
 import multiprocessing
@@ -35,6 +37,7 @@ from hitcurve_exporter.scraping.watched_target import InternalErrors, WatchedTar
 
 ENGINES = 1_000
 INTERVAL_S = 15.0
+SCRAPES_OF_AN_HOUR = 245
 LABELS = 'engine="0",model_name="some-organisation/some-model-70b-instruct"'
 
 
@@ -84,6 +87,29 @@ def watched(scrapes: int) -> tuple[list[WatchedTarget], list[float]]:
 def poll() -> None:
     _, spent = watched(20)
     print(json.dumps({"engines": ENGINES, "poll_ms": summary(spent), "page_bytes": len(engine_page(1, 1, 1))}))
+
+
+def memory() -> None:
+    """Resident memory once the windows and the curve hold an hour."""
+    before = resident_mb()
+    known, _ = watched(SCRAPES_OF_AN_HOUR)
+    grown = resident_mb() - before
+    print(
+        json.dumps(
+            {
+                "engines": len(known),
+                "scrapes": SCRAPES_OF_AN_HOUR,
+                "kb_per_engine": round(1024 * grown / len(known), 1),
+                "resident_mb": round(before + grown, 1),
+            }
+        )
+    )
+
+
+def resident_mb() -> float:
+    gc.collect()
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("VmRSS:")[1].split()[0]) / 1024
 
 
 def page_time() -> None:
@@ -190,10 +216,10 @@ def summary(seconds: list[float]) -> dict[str, float]:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["poll", "page", "service", "all"], nargs="?", default="all")
+    parser.add_argument("what", choices=["poll", "page", "memory", "service", "all"], nargs="?", default="all")
     parser.add_argument("--seconds", type=float, default=90.0)
     chosen = parser.parse_args()
-    measures = {"poll": poll, "page": page_time, "service": lambda: service(chosen.seconds)}
+    measures = {"poll": poll, "page": page_time, "memory": memory, "service": lambda: service(chosen.seconds)}
     for name, measure in measures.items():
         if chosen.what in (name, "all"):
             measure()

@@ -114,3 +114,27 @@ def test_windows_without_length_are_refused() -> None:
         TimeWindow(0)
     with pytest.raises(ValueError, match="longer than 0 s, not nan"):
         TimeWindow(float("nan"))
+
+
+@given(st.lists(st.tuples(st.integers(1, 30), st.floats(0, 1e12), st.floats(0, 1e12)), max_size=60))
+def test_sums_of_fractions_never_fall_below_zero(steps: list[tuple[int, float, float]]) -> None:
+    window, requests, now_s = TimeWindow(40), RequestWindow(5), 0
+    for step_s, queries, hits in steps:
+        now_s += step_s
+        window.add(now_s, queries, hits)
+        window.advance(now_s)
+        requests.add(2, queries, hits)
+        assert window.queries >= 0
+        assert window.hits >= 0
+        assert requests.queries >= 0
+        assert requests.hits >= 0
+    window.advance(now_s + 40)
+    assert (window.queries, window.hits, window.hit_rate) == (0, 0, None)
+
+
+def test_a_long_window_holds_what_it_should_after_many_intervals() -> None:
+    window = TimeWindow(3600)
+    for scrape in range(5000):
+        window.add(15.0 * scrape, scrape, 1)
+        window.advance(15.0 * scrape)
+    assert (window.queries, window.hits) == (sum(range(5000 - 240, 5000)), 240)
