@@ -11,6 +11,15 @@ variable                              default    meaning
                                                  images; what would read ``isolated`` reads ``compulsory``
 ``HITCURVE_OUTCOME_FILE``             unset      append one JSON line per finished request, eviction batch,
                                                  regret and reset; ``{pid}`` in the name becomes the process id
+``HITCURVE_SPANS``                    ``on``     ``off``: no spans, even where an OTLP endpoint is set
+``HITCURVE_SPANS_KEEP_CAPACITY``      unset      keep the span of a request with at least so many ``capacity``
+                                                 miss tokens, whatever the sampler says
+``HITCURVE_METRICS``                  ``on``     ``off``: no ``hitcurve_engine_*`` metrics
+``HITCURVE_METRICS_PORT``             unset      serve them on a port per engine, too: this one plus the engine's
+                                                 index
+``HITCURVE_METRICS_HOST``             127.0.0.1  the address of that port
+``HITCURVE_METRICS_ADAPTERS``         ``20``     adapters with a label of their own, first come; all others are
+                                                 ``other``
 ====================================  =========  ==============================================================
 
 A value that cannot be read is the default, with one warning: a typing error must not stop an engine.
@@ -24,6 +33,7 @@ from typing import TypeVar
 __all__ = ["Settings", "read_settings"]
 
 T = TypeVar("T")
+D = TypeVar("D")
 
 _log = logging.getLogger("hitcurve.engine")
 
@@ -37,6 +47,12 @@ class Settings:
     ghosts_per_block: float = 4.0
     isolated: bool = True
     outcome_file: str | None = None
+    spans: bool = True
+    spans_keep_capacity: int | None = None
+    metrics: bool = True
+    metrics_port: int | None = None
+    metrics_host: str = "127.0.0.1"
+    metrics_adapters: int = 20
 
 
 def read_settings(environment: Mapping[str, str]) -> Settings:
@@ -47,10 +63,16 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         ghosts_per_block=_read(environment, "HITCURVE_GHOSTS_PER_BLOCK", _not_negative, 4.0),
         isolated=_read(environment, "HITCURVE_ISOLATED", _switch, True),
         outcome_file=environment.get("HITCURVE_OUTCOME_FILE") or None,
+        spans=_read(environment, "HITCURVE_SPANS", _switch, True),
+        spans_keep_capacity=_read(environment, "HITCURVE_SPANS_KEEP_CAPACITY", _positive, None),
+        metrics=_read(environment, "HITCURVE_METRICS", _switch, True),
+        metrics_port=_read(environment, "HITCURVE_METRICS_PORT", _port, None),
+        metrics_host=environment.get("HITCURVE_METRICS_HOST") or "127.0.0.1",
+        metrics_adapters=_read(environment, "HITCURVE_METRICS_ADAPTERS", _positive, 20),
     )
 
 
-def _read(environment: Mapping[str, str], name: str, parse: Callable[[str], T], default: T) -> T:
+def _read(environment: Mapping[str, str], name: str, parse: Callable[[str], T], default: D) -> T | D:
     text = environment.get(name, "").strip()
     if not text:
         return default
@@ -72,6 +94,13 @@ def _switch(text: str) -> bool:
 def _positive(text: str) -> int:
     number = int(text)
     if number < 1:
+        raise ValueError
+    return number
+
+
+def _port(text: str) -> int:
+    number = _positive(text)
+    if number > 65_535:
         raise ValueError
     return number
 

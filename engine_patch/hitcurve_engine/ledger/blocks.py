@@ -60,6 +60,8 @@ class BlockTable:
         self.cached: dict[Hashable, Block] = {}
         self.ghosts: OrderedDict[Hashable, Ghost] = OrderedDict()
         self.ghosts_dropped = 0
+        self.duplicates = 0
+        """Blocks of the engine beyond the first with the same key."""
         self.version = 0
         """Changes whenever a lookup could come out differently."""
         self._by_content: dict[Hashable, tuple[Block, ...]] = {}
@@ -89,6 +91,7 @@ class BlockTable:
                 block = cached[key] = Block(key, depth, origin, at_s)
             else:
                 block.copies += 1
+                self.duplicates += 1
             stored.append(block)
             if depth is not None:
                 depth += 1
@@ -111,7 +114,9 @@ class BlockTable:
             if block is None:
                 continue
             block.copies -= 1
-            if not block.copies:
+            if block.copies:
+                self.duplicates -= 1
+            else:
                 del cached[key]
                 if block.content is not None:
                     self._forget_content(block, block.content)
@@ -123,7 +128,8 @@ class BlockTable:
         """Clear everything; how many blocks that were, copies included."""
         self.version += 1
         self._most_cached = max(self._most_cached, len(self.cached))
-        cleared = sum(block.copies for block in self.cached.values())
+        cleared = len(self.cached) + self.duplicates
+        self.duplicates = 0
         self.ghosts.update(dict.fromkeys(self.cached, Ghost(at_s, by_reset=True)))
         self.cached.clear()
         self._by_content.clear()
@@ -133,6 +139,7 @@ class BlockTable:
     def forget(self) -> None:
         """Give up all that is cached, without ghosts: it is not known whether it still is."""
         self.version += 1
+        self.duplicates = 0
         self.cached.clear()
         self._by_content.clear()
 

@@ -90,6 +90,11 @@ class Ledger:
         return len(self._table.cached)
 
     @property
+    def duplicate_blocks(self) -> int:
+        """Blocks of the engine that hold a key which another one holds, too."""
+        return self._table.duplicates
+
+    @property
     def ghost_keys(self) -> int:
         """Keys remembered that are no longer cached."""
         return len(self._table.ghosts)

@@ -143,7 +143,7 @@ class Recorder:
         status.queued_events = len(self.probe.events)
         status.busy_s = thread_time()
         status.cached_keys, status.ghost_keys = ledger.cached_keys, ledger.ghost_keys
-        status.open_requests = ledger.open_requests
+        status.duplicate_blocks, status.open_requests = ledger.duplicate_blocks, ledger.open_requests
         for sink in self._replay.sinks:
             try:
                 sink.tick(status, ledger.totals)

@@ -110,6 +110,8 @@ class PatchStatus:
     busy_s: float = 0.0
     """CPU seconds of the recorder's thread."""
     cached_keys: int = 0
+    duplicate_blocks: int = 0
+    """Blocks beyond the first with the same key."""
     ghost_keys: int = 0
     open_requests: int = 0
 
