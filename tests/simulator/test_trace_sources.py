@@ -12,6 +12,7 @@ import pytest
 from hitcurve.errors import UsageError
 from hitcurve_simulator.traces import Trace, read_trace
 from hitcurve_simulator.traces.text import TextPieces, Utf8Bytes
+from hitcurve_simulator.traces.tokenizers import tokenizer_by_name
 
 ROW = {"hash_ids": [1, 2], "input_length": 600}
 SESSION = {
@@ -138,3 +139,22 @@ def test_bytes_are_a_tokenizer_and_every_tokenizer_gives_its_text_back(tmp_path:
     for tokenizer in (Utf8Bytes(), TextPieces()):
         tokens = tokenizer.token_ids("naïve 1+1, said\n twice")
         assert tokenizer.text(tokens) == "naïve 1+1, said\n twice"
+
+
+def test_a_models_tokenizer_is_a_file_and_its_package_is_named_where_it_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert isinstance(tokenizer_by_name("bytes"), Utf8Bytes)
+    (tmp_path / "tokenizer.json").write_text("{}")
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    with pytest.raises(UsageError, match="pip install tokenizers"):
+        tokenizer_by_name(str(tmp_path))
+    loaded = SimpleNamespace(
+        encode=lambda text, add_special_tokens: SimpleNamespace(ids=[len(word) for word in text.split()]),
+        decode=lambda token_ids, skip_special_tokens: " ".join("x" * size for size in token_ids),
+    )
+    package = SimpleNamespace(Tokenizer=SimpleNamespace(from_file=lambda path: loaded))
+    monkeypatch.setitem(sys.modules, "tokenizers", package)  # type: ignore[arg-type]
+    tokenizer = tokenizer_by_name(str(tmp_path / "tokenizer.json"))
+    assert tokenizer.token_ids("say it") == [3, 2]
+    assert tokenizer.text([3, 2]) == "xxx xx"

@@ -75,11 +75,12 @@ class Accesses:
         keep = np.ones(self.blocks, dtype=np.bool_)
         keep[self.starts[1:][dropped] - 1] = False
         lengths = self.lengths - dropped
+        names = self.names[keep]
         return Accesses(
             self.block_size,
             np.concatenate(([0], np.cumsum(lengths))),
-            self.names[keep],
-            self.keys[keep],
+            names,
+            names if self.keys is self.names else self.keys[keep],
             np.minimum(self.queried, lengths),
             self.tokens,
             last_block_tokens,

@@ -29,7 +29,7 @@ def answer(estimator: Estimator, question: Question) -> Json:
         "requests": len(traffic.rows),
         "query_tokens": curves.bound.query_tokens,
         "query_blocks": curves.bound.query_blocks,
-        "distinct_blocks": len(np.unique(estimator.chains.bound.keys)),
+        "distinct_blocks": estimator.bound_reuse.distinct_blocks,
         "outputs": estimator.outputs,
         "ceiling": _ceiling(curves),
         "curve": _curve(estimator, question),
@@ -65,6 +65,8 @@ def answer(estimator: Estimator, question: Question) -> Json:
     values["rejected"] = _findings(traffic.rejected)
     values["warnings"] = _findings(traffic.warnings)
     values["notes"] = list(traffic.notes)
+    if traffic.has_text and not question.breaks:
+        values["notes"].append("where reuse breaks was not looked for; --breaks does")
     return values
 
 

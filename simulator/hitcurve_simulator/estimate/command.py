@@ -17,6 +17,8 @@ __all__ = ["app"]
 
 SPLIT_NAMES = ("adapter", "salt", "tenant", "session")
 
+MOST_ROWS_FOR_BREAKS = 5_000
+
 Word = TypeVar("Word", bound=str)
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -53,7 +55,10 @@ def estimate(
     seed: Annotated[int, typer.Option(help="Seed of random routing.")] = 0,
     breaks: Annotated[
         bool | None,
-        typer.Option("--breaks/--no-breaks", help="Where reuse breaks and what a fix gains (default: for text)."),
+        typer.Option(
+            "--breaks/--no-breaks",
+            help="Where reuse breaks and what a fix gains (default: for up to 5,000 rows of text).",
+        ),
     ] = None,
     outputs: Annotated[bool, typer.Option("--outputs", help="Outputs stay in the pool (engine-like).")] = False,
     tokenizer: Annotated[
@@ -109,7 +114,7 @@ def estimate(
         split=split,
         replicas=replicas,
         seed=seed,
-        breaks=has_text if breaks is None else breaks,
+        breaks=has_text and len(traffic.rows) <= MOST_ROWS_FOR_BREAKS if breaks is None else breaks,
         every=every,
     )
     estimator = Estimator(traffic, outputs)

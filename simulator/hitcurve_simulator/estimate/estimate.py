@@ -50,6 +50,10 @@ class Estimator:
         return self._chains(self.traffic.rows, self.traffic.block_size)
 
     @cached_property
+    def bound_reuse(self) -> Reuse:
+        return reuse_of(self.chains.bound)
+
+    @cached_property
     def engine_reuse(self) -> Reuse:
         return reuse_of(self.chains.engine)
 
@@ -58,7 +62,7 @@ class Estimator:
         """At the block size of the traffic."""
         return Curves(
             self.traffic.block_size,
-            hit_curve_of(self.chains.bound),
+            hit_curve(self.chains.bound, self.bound_reuse),
             hit_curve(self.chains.engine, self.engine_reuse),
         )
 

@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from hitcurve_simulator.estimate.accesses import Accesses
 from hitcurve_simulator.estimate.hit_curve import HitCurve, hit_curve_of
 
@@ -25,21 +23,17 @@ class MissShares:
 def miss_shares(engine: Accesses, curve: HitCurve, pools: list[int | None]) -> list[MissShares]:
     """Shares for each pool; ``curve`` is that of ``engine``.
 
-    ``isolated`` is what the same traffic would find in an unlimited pool without namespaces, and does not.
+    ``tail``: partial last blocks, and the last block of a prompt without one. ``isolated`` is what the same
+    traffic would find in an unlimited pool without namespaces, and does not.
     """
-    size = curve.block_size
-    merged = hit_curve_of(engine.with_keys(engine.names))
-    isolated = (_found(merged, None) - _found(curve, None)) * size
-    partial = int(engine.tokens.sum() - engine.queried.sum() * size)
+    merged = curve if engine.keys is engine.names else hit_curve_of(engine.with_keys(engine.names))
+    isolated = merged.tokens_in(None) - curve.tokens_in(None)
+    aligned = (engine.queried > 0) & (engine.last_block_tokens == 0)
+    tail = int(engine.tokens.sum() - (engine.queried.sum() - aligned.sum()) * curve.block_size)
     shares = []
     for pool in pools:
-        hit, found = curve.tokens_in(pool), _found(curve, pool)
-        capacity = (_found(curve, None) - found) * size
-        tail = partial + found * size - hit
+        hit = curve.tokens_in(pool)
+        capacity = curve.tokens_in(None) - hit
         compulsory = curve.query_tokens - hit - capacity - tail - isolated
         shares.append(MissShares(pool, hit, compulsory, capacity, isolated, tail))
     return shares
-
-
-def _found(curve: HitCurve, pool: int | None) -> int:
-    return int(curve.hit_blocks(np.array([curve.largest_pool if pool is None else pool]))[0])

@@ -24,7 +24,7 @@ class Reuse:
 
     ``lengths`` blocks of ``requests`` are found in pools of more than ``nearest``, ``nearest + 1``, … blocks.
     ``ends_chain`` marks the runs that hold the last queried block of their request; ``earlier`` is the request
-    that used the run last.
+    that used the run last. ``distinct_blocks`` are used at all.
     """
 
     requests: Ints
@@ -32,6 +32,7 @@ class Reuse:
     lengths: Ints
     ends_chain: Bools
     earlier: Ints
+    distinct_blocks: int
 
 
 def reuse_of(accesses: Accesses) -> Reuse:
@@ -53,6 +54,7 @@ def reuse_of(accesses: Accesses) -> Reuse:
         lengths=lengths[looked_up],
         ends_chain=(begins == border)[looked_up],
         earlier=request_of[last_use][looked_up],
+        distinct_blocks=int(never_used[-1]),
     )
 
 

@@ -17,7 +17,9 @@ __all__ = ["FixedBreak", "ReuseBreak", "find_breaks", "first_divergences", "fix_
 COMPARED_WITH = 8
 """Each prompt is compared with this many earlier ones of its group."""
 LEAST_SHARE = 0.05
+LEAST_GAIN = 0.001
 MOST_FIXES = 8
+MOST_GROUPS = 10
 SHOWN = 24
 
 Rate = Callable[[Sequence[TraceRow]], float | None]
@@ -64,33 +66,49 @@ class _Divergence:
 def fix_breaks(
     rows: Sequence[TraceRow], groups: Sequence[str], tokenizer: Tokenizer, rate: Rate
 ) -> list[FixedBreak]:
-    """Find the most frequent break, move the culprit away, replay, and look again; until none is left.
+    """Group by group: find the first break, move the culprit away, replay, and look again; until none is left.
 
-    Each gain is on top of the fixes before it. ``rate`` is the hit rate of rows. Fixes that gain nothing are not
-    listed.
+    Each gain is on top of the fixes before it; ``rate`` is the hit rate of rows. A fix that gains nothing is kept
+    only where another one behind it does. Only the groups with the most tokens are looked at.
     """
+    tokens: Counter[str] = Counter()
+    for row, group in zip(rows, groups, strict=True):
+        tokens[group] += row.request.prompt_tokens
     fixed: list[FixedBreak] = []
-    tried: set[tuple[str, str, int]] = set()
-    current, before = list(rows), rate(rows)
-    while len(tried) < MOST_FIXES:
-        found = find_breaks(current, groups, tokenizer)
-        worst = next((one for one in found if one.place not in tried), None)
-        if worst is None:
-            break
-        tried.add(worst.place)
-        moved = [
-            _moved_to_end(row, worst, tokenizer) if group == worst.group else row
-            for row, group in zip(current, groups, strict=True)
-        ]
-        after = rate(moved)
-        if after is not None and before is not None and after > before:
-            fixed.append(FixedBreak(worst, before, after))
-            current, before = moved, after
+    current = list(rows)
+    for group, _ in tokens.most_common(MOST_GROUPS):
+        members = [place for place, name in enumerate(groups) if name == group]
+        found, current = _fix_group(current, members, group, tokenizer, rate)
+        fixed += found
     return fixed
 
 
+def _fix_group(
+    rows: list[TraceRow], members: Sequence[int], group: str, tokenizer: Tokenizer, rate: Rate
+) -> tuple[list[FixedBreak], list[TraceRow]]:
+    kept: list[FixedBreak] = []
+    pending: list[FixedBreak] = []
+    best = current = rows
+    tried: set[tuple[str, str, int]] = set()
+    while len(tried) < MOST_FIXES:
+        found = find_breaks([current[place] for place in members], [group] * len(members), tokenizer)
+        first = next((one for one in found if one.place not in tried), None)
+        if first is None:
+            break
+        tried.add(first.place)
+        before = rate(current)
+        current = list(current)
+        for place in members:
+            current[place] = _moved_to_end(current[place], first, tokenizer)
+        after = rate(current)
+        pending.append(FixedBreak(first, before, after))
+        if before is not None and after is not None and after - before > LEAST_GAIN:
+            kept, pending, best = [*kept, *pending], [], current
+    return kept, best
+
+
 def find_breaks(rows: Sequence[TraceRow], groups: Sequence[str], tokenizer: Tokenizer) -> list[ReuseBreak]:
-    """Breaks with a known cause that hit at least 5 % of the requests of their group, the most frequent first."""
+    """Breaks with a known cause that hit at least 5 % of the requests of their group, the foremost first."""
     sizes = Counter(groups)
     found: dict[tuple[str, str, int], list[_Divergence]] = defaultdict(list)
     for group, divergence in _divergences(rows, groups, tokenizer):
@@ -108,7 +126,7 @@ def find_breaks(rows: Sequence[TraceRow], groups: Sequence[str], tokenizer: Toke
         for (group, cause, start), those in found.items()
         if len(those) > 1 and len(those) >= LEAST_SHARE * sizes[group]
     ]
-    return sorted(breaks, key=lambda one: (-one.requests, one.group, one.start))
+    return sorted(breaks, key=lambda one: (one.group, one.start, one.cause))
 
 
 def first_divergences(rows: Sequence[TraceRow], groups: Sequence[str]) -> Iterator[tuple[int, int, int]]:

@@ -30,10 +30,11 @@ def print_answer(answer: Json) -> None:
         ("isolation", _isolation),
         ("split", _split),
         ("routing", _routing),
-        ("breaks", _breaks),
     ):
         if name in answer:
             console.print(show(answer[name]))
+    if "breaks" in answer:
+        _print_breaks(console, answer["breaks"])
     _print_findings(console, answer)
 
 
@@ -125,24 +126,18 @@ def _routing(routing: Json) -> Table:
     return table
 
 
-def _breaks(breaks: list[Json]) -> Table:
-    table = Table(title="Where reuse breaks; moved to the end of the prompt, one after the other")
-    for title in ("tenant", "cause", "token", "requests", "for example", "hit rate", "after", "gain"):
-        table.add_column(title)
+def _print_breaks(console: Console, breaks: list[Json]) -> None:
     for one in breaks:
-        table.add_row(
-            escape(one["group"]),
-            one["cause"],
-            f"{one['token']:,}",
-            f"{one['requests']:,} of {one['of_requests']:,}",
-            escape(" / ".join(map(repr, one["texts"]))),
-            _rate(one["hit_rate_before"]),
-            _rate(one["hit_rate_after"]),
-            f"+{100 * one['gain']:.2f} points",
+        before, after = _rate(one["hit_rate_before"]), _rate(one["hit_rate_after"])
+        examples = " / ".join(map(repr, one["texts"]))
+        console.print(
+            f"reuse breaks: {one['group']}: {one['requests']:,} of {one['of_requests']:,} prompts stop to agree "
+            f"with earlier ones at token {one['token']:,}: {one['cause']} ({examples}); {one['fix']}: "
+            f"{before} -> {after} (+{100 * one['gain']:.2f} points)",
+            markup=False,
         )
     if not breaks:
-        table.caption = "nothing found whose removal gains"
-    return table
+        console.print("reuse breaks: no text found whose removal gains")
 
 
 def _rates_table(title: str, first: Sequence[str], rates: Sequence[str]) -> Table:

@@ -84,7 +84,7 @@ def load_traffic(names: Sequence[str], reading: Reading, on_line: Callable[[], N
     ]
     if len(traces) == 1:
         scopes = [0]
-    elif any(scopes) and any(row.block_ids for trace in traces for row in trace.rows[:1]):
+    elif any(scopes) and any(_has_shareable_ids(trace) for trace in traces):
         notes.append("hash ids of different files are taken for different blocks (--ids shared for parts of one)")
     return Traffic(
         name=paths[0].name if len(paths) == 1 else f"{len(paths)} files",
@@ -97,6 +97,10 @@ def load_traffic(names: Sequence[str], reading: Reading, on_line: Callable[[], N
         warnings=_findings(paths, [trace.warnings for trace in traces]),
         notes=tuple(notes),
     )
+
+
+def _has_shareable_ids(trace: Trace) -> bool:
+    return not trace.ids_are_local and any(row.block_ids for row in trace.rows)
 
 
 def _files(names: Sequence[str]) -> list[Path]:

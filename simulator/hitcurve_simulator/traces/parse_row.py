@@ -17,6 +17,7 @@ __all__ = ["RowParser", "RowRefused", "Turns"]
 Turns = Literal["cumulative", "delta"]
 """Whether the length of a chat's turn covers the whole chat so far, or only what is new in it."""
 
+_ID_TYPES = {int, str}
 _SECONDS = {"ms": 0.001, "s": 1.0}
 
 
@@ -164,6 +165,8 @@ def _hash_ids(values: Mapping[str, Any]) -> Sequence[Hashable] | None:
         return None
     if not isinstance(ids, list):
         raise RowRefused("hash_ids is not a list")
+    if set(map(type, ids)) <= _ID_TYPES:
+        return ids
     for position, value in enumerate(ids, 1):
         if not _is_whole(value) and not isinstance(value, str):
             raise RowRefused(f"hash id {position} is neither a whole number nor a string")
