@@ -55,8 +55,10 @@ class Climb:
 
     def flat(self, noise: Noise, config: CurveConfig) -> bool:
         """The newest quarter of the evidence does not lie above the quarter before it."""
-        trend = self._late(noise)
-        if trend is None or self.total.scrapes < config.flat_scrapes:
+        trend, whole = self._late(noise), self._trend(self._bins, noise)
+        if trend is None or whole is None or self.total.scrapes < config.flat_scrapes:
+            return False
+        if whole.climbing and self.total.scrapes < config.flat_quiet_scrapes:
             return False
         if max(trend.rise, 0.0) + trend.error <= config.flat_rise:
             return True

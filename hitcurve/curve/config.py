@@ -16,7 +16,7 @@ class CurveConfig:
     """Budget per engine and test. Smaller means more evidence, so a later alarm, before a fall is named."""
     tokens_per_request: float = 2000.0
     """Query tokens taken as one request where the engine does not count requests. Larger is more cautious."""
-    prior_request_noise: float = 1.3
+    prior_request_noise: float = 1.2
     """Noise factor of one request (1 = hit or miss as a whole, equal sizes) until it is learnt from the curve."""
     prior_scatter: float = 0.02
     """Scatter of the rate from scrape to scrape that no number of requests averages out, until it is learnt."""
@@ -44,7 +44,7 @@ class CurveConfig:
 
     collapse_share: float = 0.4
     """Share of the baseline below which a sudden fall reads `collapsed`."""
-    reset_share: float = 0.5
+    reset_share: float = 0.6
     """The same where a reset is known; larger, since the scrape with the reset holds traffic from before it."""
 
     low_rate: float = 0.10
@@ -62,7 +62,7 @@ class CurveConfig:
 
     flat_scrapes: int = 4
     """Fewest scrapes with traffic that can prove a flat curve."""
-    flat_rise: float = 0.08
+    flat_rise: float = 0.06
     """A curve is flat when it is proven to climb less than this over the last half of its evidence."""
     flat_requests: float = 40.0
     """Effective requests after which a curve that does not climb beyond its own noise is flat, however noisy."""

@@ -26,10 +26,15 @@ class Noise:
     """Request noise and scatter of one engine, estimated online by expectation-maximisation."""
 
     def __init__(self, config: CurveConfig) -> None:
-        self.request_noise = config.prior_request_noise
+        self._learnt = config.prior_request_noise
         self.scatter_squared = config.prior_scatter**2
         self._memory = float(config.noise_memory_scrapes)
         self._seen = min(_PRIOR_SCRAPES, self._memory)
+
+    @property
+    def request_noise(self) -> float:
+        """The learnt noise factor, twice as large at first: what little was seen may not be all there is."""
+        return self._learnt * (1.0 + min(_PRIOR_SCRAPES, self._memory) / self._seen)
 
     @property
     def scatter(self) -> float:
@@ -58,15 +63,15 @@ class Noise:
         outlier. A scrape counts as much as it says: where less than one miss is due, its absence says little.
         """
         binomial = clipped(rate) * (1.0 - clipped(rate))
-        total = self.variance(rate, requests)
+        total = binomial * self._learnt / requests + self.scatter_squared
         squared = min(residual**2, (_OUTLIER_VARIANCES + _OUTLIER_REQUESTS / requests) * total)
         share = self.scatter_squared / total
         scatter = share**2 * squared + total * share * (1.0 - share)
         by_request = (1.0 - share) ** 2 * squared + total * share * (1.0 - share)
-        weight = min(1.0, requests * binomial / self.request_noise)
+        weight = min(1.0, requests * binomial / self._learnt)
         self._seen = min(self._seen + weight, self._memory)
         gain = weight / self._seen
-        moved = self.request_noise + gain * (by_request * requests / binomial - self.request_noise)
-        self.request_noise = min(max(moved, _REQUEST_NOISE[0]), _REQUEST_NOISE[1])
+        moved = self._learnt + gain * (by_request * requests / binomial - self._learnt)
+        self._learnt = min(max(moved, _REQUEST_NOISE[0]), _REQUEST_NOISE[1])
         moved = self.scatter_squared + gain * (scatter - self.scatter_squared)
         self.scatter_squared = min(max(moved, _SCATTER[0] ** 2), _SCATTER[1] ** 2)

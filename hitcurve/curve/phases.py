@@ -30,6 +30,7 @@ _BURST_COLLAPSE_SHARE = 0.1
 _CLIMB_ERRORS = 2.0
 _FALLEN: tuple[Phase, ...] = ("degraded", "collapsed", "oscillating")
 _NAMING_SCRAPES = 8
+_STEADY_FLATS = 2
 _LEAST_KEPT = 1e-3
 
 
@@ -54,6 +55,7 @@ class Phases:
         self._run = Sum()
         self._recovery = StepTest()
         self._reset_scrapes = 0
+        self._flats = 0
         self._entered_s = 0.0
         self._returned: Sum | None = None
         self._oscillation = Oscillation(config)
@@ -101,7 +103,6 @@ class Phases:
 
     def observe(self, batch: Batch, effective: float) -> None:
         """Decide on the phase after one more batch."""
-        self._watch_return(batch, effective)
         self._oscillation.tick()
         if self._reset_scrapes > 0 and self._reset_shows(batch):
             return
@@ -110,6 +111,7 @@ class Phases:
             return
         before = self.phase
         self._steps[self.phase](batch, effective)
+        self._watch_return(batch, effective)
         if self.phase != before:
             self._note_turn(before, batch)
         elif self.cause == "unknown" and self.phase in _FALLEN and self._run.scrapes <= _NAMING_SCRAPES:
@@ -144,6 +146,7 @@ class Phases:
         self._entered_s, self.onset_s = at_s, onset_s
         self._run = Sum()
         self.proof = Sum()
+        self._flats = 0
         self._recovery.clear()
         if phase == "warming":
             self._track.restart_climb()
@@ -157,7 +160,7 @@ class Phases:
             self._returned = None
 
     def _reset_shows(self, batch: Batch) -> bool:
-        """Within two scrapes of a known reset, a rate of half the level before is the fall."""
+        """Within two scrapes of a known reset, a rate far below the level before is the fall."""
         self._reset_scrapes -= 1
         if self.former is None or batch.rate > self._config.reset_share * self.former:
             return False
@@ -177,8 +180,14 @@ class Phases:
         track = self._track
         if track.climb.climbing(track.noise):
             self._enter("warming", self.cause, batch.to_s, batch.from_s)
-        elif track.climb.flat(track.noise, self._config):
+        elif self._stays_flat(_STEADY_FLATS):
             self._settle(batch)
+
+    def _stays_flat(self, scrapes: int) -> bool:
+        """The curve read flat at so many scrapes in a row, this one included; to be asked once a scrape."""
+        flat = self._track.climb.flat(self._track.noise, self._config)
+        self._flats = self._flats + 1 if flat else 0
+        return self._flats >= scrapes
 
     def _from_warming(self, batch: Batch, effective: float) -> None:
         track = self._track
@@ -188,7 +197,7 @@ class Phases:
             if track.fallen(batch, before.rate, self._config.collapse_share):
                 self._collapse(batch, before.rate)
                 return
-        if track.climb.flat(track.noise, self._config):
+        if self._stays_flat(_STEADY_FLATS):
             self._settle(batch)
 
     def _settle(self, batch: Batch) -> None:
@@ -204,9 +213,12 @@ class Phases:
             self._enter("low", self._low_cause(), batch.to_s, stretch.from_s)
             return
         former = self.former if self._comparable else None
+        below = former is not None and rate < former - track.least_step
+        if below and self._flats < _STEADY_FLATS + self._config.lasting_scrapes:
+            return
         self._returned = None
         track.settle(level)
-        if former is not None and rate < former - track.least_step:
+        if below:
             self._enter("degraded", self._signals.of_change(self.onset_s), batch.to_s, self.onset_s)
             self._run.merge(level)
         else:

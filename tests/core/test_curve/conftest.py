@@ -28,15 +28,16 @@ class Scrape:
 class Traffic:
     """Requests of one replica. ``rate`` and ``qps`` are functions of the time in seconds.
 
-    ``kind`` is ``whole`` (a request hits or misses as a whole: the noisiest there is) or ``shared`` (each request
-    hits a shared prefix that is some share of it). ``batch`` requests in a row share one fate.
+    A request hits ``share`` of its tokens or none, so that the mean is ``rate``. With a share of 1 it hits or
+    misses as a whole, the noisiest there is; with a share equal to the rate, as with a system prompt that all
+    requests have in common, every request hits alike. ``batch`` requests in a row have one fate.
     """
 
     rate: Shape
     qps: Shape
     seconds: float
     scrape_s: float = 15.0
-    kind: str = "whole"
+    share: float = 1.0
     prompt: float = 800.0
     spread: float = 0.3
     batch: int = 1
@@ -108,24 +109,21 @@ def _requests(traffic: Traffic, from_s: float, to_s: float, rng: random.Random) 
     queries = hits = requests = 0.0
     for step in range(steps):
         at_s = from_s + (step + 0.5) * step_s
-        rate = min(max(traffic.rate(at_s), 0.0), 1.0)
+        chance = min(max(traffic.rate(at_s) / traffic.share, 0.0), 1.0)
         arrived = _poisson(traffic.qps(at_s) * step_s / traffic.batch, rng) * traffic.batch
         requests += arrived
         if arrived > 400:
             effective = arrived / traffic.batch
-            error = math.sqrt(rate * (1 - rate) / effective)
+            error = math.sqrt(chance * (1 - chance) / effective)
             queries += arrived * traffic.prompt
-            hits += arrived * traffic.prompt * min(max(rng.gauss(rate, error), 0.0), 1.0)
+            hits += arrived * traffic.prompt * traffic.share * min(max(rng.gauss(chance, error), 0.0), 1.0)
             continue
         while arrived > 0:
-            hit = rng.random() < rate
+            hit = rng.random() < chance
             for _ in range(min(traffic.batch, arrived)):
                 tokens = traffic.prompt * rng.lognormvariate(0.0, traffic.spread)
                 queries += tokens
-                if traffic.kind == "whole":
-                    hits += tokens if hit else 0.0
-                else:
-                    hits += tokens * min(max(rng.gauss(rate, 0.05), 0.0), 1.0)
+                hits += tokens * min(max(rng.gauss(traffic.share, 0.03), 0.0), 1.0) if hit else 0.0
             arrived -= traffic.batch
     return round(queries), min(round(hits), round(queries)), requests
 
@@ -160,10 +158,8 @@ class Run:
         return names
 
     def first(self, name: str, after_s: float = 0.0) -> float | None:
-        """When a state was first shown."""
-        return next(
-            (at for at, s in zip(self.at_s, self.states, strict=True) if s.state == name and at > after_s), None
-        )
+        """When a state was first entered."""
+        return next((s.since_s for s in self.states if s.state == name and s.since_s > after_s), None)
 
 
 def watch(traffic: Traffic, seed: int = 1, config: CurveConfig | None = None) -> Run:
@@ -176,6 +172,21 @@ def watch(traffic: Traffic, seed: int = 1, config: CurveConfig | None = None) ->
     return run
 
 
+def warm_up(level: float, warm_s: float, from_s: float = 0.0) -> Shape:
+    """A rate that climbs from ``from_s`` on with the time constant ``warm_s``."""
+    return lambda t: 0.0 if t < from_s else level * (1 - math.exp(-(t - from_s) / warm_s))
+
+
+def pieces(*parts: tuple[float, float | Shape]) -> Shape:
+    """A function of time made of pieces, each a number or a function, from a moment on."""
+
+    def value(t: float) -> float:
+        part = next(part for from_s, part in reversed(parts) if t >= from_s)
+        return part(t) if callable(part) else part
+
+    return value
+
+
 @dataclass(frozen=True)
 class Bench:
     """The generator, for test modules that cannot import it."""
@@ -183,13 +194,10 @@ class Bench:
     traffic: type[Traffic] = Traffic
     watch: Callable[..., Run] = watch
     scrapes: Callable[[Traffic, int], Iterator[Scrape]] = scrapes
+    warm_up: Callable[..., Shape] = warm_up
+    pieces: Callable[..., Shape] = pieces
 
 
 @pytest.fixture(scope="session")
 def bench() -> Bench:
     return Bench()
-
-
-def warm_up(level: float, warm_s: float, from_s: float = 0.0) -> Shape:
-    """A rate that climbs from ``from_s`` on with the time constant ``warm_s``."""
-    return lambda t: 0.0 if t < from_s else level * (1 - math.exp(-(t - from_s) / warm_s))
