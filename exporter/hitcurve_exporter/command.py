@@ -21,6 +21,7 @@ from hitcurve_exporter.configuration.load import (
     listen_address_from_option,
 )
 from hitcurve_exporter.configuration.records import ExporterConfig
+from hitcurve_exporter.configuration.source_settings import source_from_option
 from hitcurve_exporter.configuration.web_file import web_config_from_file
 from hitcurve_exporter.scraping.core_monitor import core_monitor
 from hitcurve_exporter.service import serve
@@ -65,20 +66,32 @@ def exporter(
         str | None,
         typer.Option(metavar="INDEX/COUNT", help="Scrape this part of all targets, as one of COUNT exporters."),
     ] = None,
+    source: Annotated[
+        tuple[str, str] | None,
+        typer.Option(
+            metavar="prometheus URL",
+            help="Read the counters from a query API (Prometheus, Thanos, Mimir) instead.",
+        ),
+    ] = None,
     check: Annotated[bool, typer.Option("--check", help="Validate the configuration, say so and stop.")] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="With --check: print the effective configuration as JSON.")
     ] = False,
 ) -> None:
     """Scrape engines and expose hit rates and curve states as hitcurve_* metrics."""
-    if config is not None and (target or interval):
+    if config is not None and (target or interval or source):
         raise UsageError("--config excludes --target and --interval; put targets and interval into the file.")
-    if config is None and not target:
+    if target and source:
+        raise UsageError("--source finds the engines itself; leave out --target, or --source.")
+    queried = None if source is None else source_from_option(*source)
+    if config is None and not target and queried is None:
         raise UsageError("nothing to scrape; give --config FILE or --target http://HOST:PORT.")
 
     def read() -> ExporterConfig:
         read_now = (
-            configuration_from_file(config) if config else configuration_from_options(target or [], interval)
+            configuration_from_file(config)
+            if config
+            else configuration_from_options(target or [], interval, queried)
         )
         if listen is not None:
             read_now = dataclasses.replace(read_now, listen=listen_address_from_option(listen))

@@ -24,6 +24,8 @@ from hitcurve_exporter.page.lines import Lines
 from hitcurve_exporter.scraping.fetch import Fetcher
 from hitcurve_exporter.scraping.monitoring import MonitorFactory
 from hitcurve_exporter.scraping.poller import Poller
+from hitcurve_exporter.scraping.query_poller import QueryPoller
+from hitcurve_exporter.scraping.source import EngineSource
 from hitcurve_exporter.web.api import engines_as_json
 from hitcurve_exporter.web.application import application
 from hitcurve_exporter.web.basic_auth import PasswordCheck
@@ -54,7 +56,11 @@ class ExporterService:
         self._read_again = read_again
         self._clock = clock
         self._fetcher = Fetcher(clock)
-        self._poller = Poller(self._fetcher, monitor_factory)
+        self._poller: EngineSource = (
+            Poller(self._fetcher, monitor_factory)
+            if config.source is None
+            else QueryPoller(config.source, self._fetcher.post, monitor_factory)
+        )
         self._discovery = Discovery(self._fetcher.fetch, self._take_targets)
         self._over_limit = 0
         self._process = ProcessFamilies()
@@ -139,6 +145,8 @@ class ExporterService:
                 raise
             if config.listen != self._config.listen:
                 _LOG.warning("a new 'listen' address needs a restart of the exporter")
+            if config.source != self._config.source:
+                _LOG.warning("another 'source' needs a restart of the exporter")
             if (config.web.tls, config.web.headers) != (self._config.web.tls, self._config.web.headers):
                 _LOG.warning("other TLS settings or headers than before need a restart of the exporter")
             await self._discovery.configure(config)

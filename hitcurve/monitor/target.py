@@ -1,6 +1,7 @@
 """One target over time: scrapes in, one reading per engine out."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import chain, count
 from typing import Final
 
 from hitcurve.curve import CurveClassifier, Episode
@@ -99,7 +100,7 @@ class TargetMonitor:
         for key, sample in zip(keys, samples, strict=True):
             monitor = self._engines.get(key) or self._heir(sample.engine, on_page)
             if monitor is None:
-                monitor = self._new(self._free_name(sample, on_page))
+                monitor = self._new(self._free_name(sample))
             self._engines[key] = monitor
             found.append(monitor)
         return found
@@ -112,11 +113,12 @@ class TargetMonitor:
                 return monitor
         return None
 
-    def _free_name(self, sample: EngineSample, on_page: set[frozenset[tuple[str, str]]]) -> str:
-        taken = {monitor.engine for key, monitor in self._engines.items() if key in on_page}
-        if sample.engine not in taken:
-            return sample.engine
-        return "/".join(value for _, value in sorted(sample.labels.items()))
+    def _free_name(self, sample: EngineSample) -> str:
+        """A name that no engine ever had here, since totals under one name never fall."""
+        taken = {monitor.engine for monitor in self._engines.values()}
+        whole = "/".join(value for _, value in sorted(sample.labels.items()))
+        numbered = (f"{whole}#{number}" for number in count(2))
+        return next(name for name in chain((sample.engine, whole), numbered) if name not in taken)
 
     def _new(self, engine: str) -> EngineMonitor:
         return EngineMonitor(

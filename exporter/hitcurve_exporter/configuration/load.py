@@ -20,6 +20,8 @@ from hitcurve_exporter.configuration.records import (
     default_timeout,
     default_windows,
 )
+from hitcurve_exporter.configuration.source_records import PrometheusSource
+from hitcurve_exporter.configuration.source_settings import read_source
 from hitcurve_exporter.configuration.targets import a_listen_address, a_target, read_targets
 from hitcurve_exporter.configuration.web_file import web_config_from_file
 from hitcurve_exporter.configuration.web_records import WebConfig
@@ -48,6 +50,7 @@ KEYS: Final = (
     "file_sd_configs",
     "http_sd_configs",
     "shard",
+    "source",
     "curve",
     "allow_marks",
     "web_config_file",
@@ -70,9 +73,15 @@ def configuration_from_file(path: Path) -> ExporterConfig:
         )
     file_sd = read_file_discovery(document, path.parent)
     http_sd = read_http_discovery(document)
+    source = read_source(document, path.parent)
+    if source is not None and (file_sd or http_sd or "targets" in document):
+        raise document.wrong_at(
+            "source", "'source' finds the engines itself; leave out 'targets' and the '…_sd_configs', or 'source'."
+        )
     most_targets = document.read("max_targets", a_whole_number(1), 2_000)
     return ExporterConfig(
-        targets=read_targets(document, most_targets, may_be_none=bool(file_sd or http_sd)),
+        targets=read_targets(document, most_targets, may_be_none=bool(file_sd or http_sd or source)),
+        source=source,
         file_sd=file_sd,
         http_sd=http_sd,
         shard=read_shard(document),
@@ -90,8 +99,10 @@ def configuration_from_file(path: Path) -> ExporterConfig:
     )
 
 
-def configuration_from_options(urls: Sequence[str], interval: str | None) -> ExporterConfig:
-    """The configuration of ``--target`` and ``--interval``; everything else is a default."""
+def configuration_from_options(
+    urls: Sequence[str], interval: str | None, source: PrometheusSource | None = None
+) -> ExporterConfig:
+    """The configuration of ``--target`` or ``--source`` and ``--interval``; everything else is a default."""
     try:
         interval_s = DEFAULT_INTERVAL_S if interval is None else an_interval(_with_unit(interval))
     except Unsuitable as error:
@@ -111,6 +122,7 @@ def configuration_from_options(urls: Sequence[str], interval: str | None) -> Exp
         interval_s=interval_s,
         timeout_s=default_timeout(interval_s),
         windows_s=default_windows(interval_s),
+        source=source,
     )
 
 

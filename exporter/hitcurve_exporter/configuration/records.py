@@ -5,6 +5,7 @@ from typing import Final
 
 from hitcurve.curve import CurveConfig
 from hitcurve_exporter.configuration.discovery_records import FileDiscovery, HttpDiscovery, Shard
+from hitcurve_exporter.configuration.source_records import PrometheusSource
 from hitcurve_exporter.configuration.web_records import WebConfig
 
 __all__ = [
@@ -64,6 +65,8 @@ class ExporterConfig:
     file_sd: tuple[FileDiscovery, ...] = ()
     http_sd: tuple[HttpDiscovery, ...] = ()
     shard: Shard = field(default_factory=Shard)
+    source: PrometheusSource | None = None
+    """Where counters are read from instead of the engines."""
     web: WebConfig = field(default_factory=WebConfig)
 
 

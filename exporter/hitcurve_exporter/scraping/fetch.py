@@ -2,6 +2,8 @@
 
 import ssl
 import zlib
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from typing import Final
 
 import aiohttp
@@ -39,17 +41,35 @@ class Fetcher:
 
     async def fetch(self, url: str, timeout_s: float, max_body_bytes: int, *, accept: str = PLAIN_TEXT) -> Fetched:
         """The page at ``url``, or the reason why there is none; raises only when cancelled."""
+        get = self._session.get(url, timeout=_within(timeout_s), allow_redirects=False, headers={"Accept": accept})
+        return await self._answer(get, timeout_s, max_body_bytes)
+
+    async def post(
+        self,
+        url: str,
+        timeout_s: float,
+        max_body_bytes: int,
+        *,
+        form: Mapping[str, str],
+        headers: Mapping[str, str],
+    ) -> Fetched:
+        """The answer to a form, within the same bounds."""
+        post = self._session.post(
+            url, timeout=_within(timeout_s), allow_redirects=False, headers=headers, data=dict(form)
+        )
+        return await self._answer(post, timeout_s, max_body_bytes)
+
+    async def _answer(
+        self, request: AbstractAsyncContextManager[aiohttp.ClientResponse], timeout_s: float, max_body_bytes: int
+    ) -> Fetched:
         at_s, started = self._clock.wall(), self._clock.monotonic()
 
         def failed(reason: FailureReason, detail: str, status: int | None = None) -> Fetched:
             spent = self._clock.monotonic() - started
             return Fetched(at_s, started, spent, status, failure=reason, detail=detail)
 
-        timeout = aiohttp.ClientTimeout(total=timeout_s)
         try:
-            async with self._session.get(
-                url, timeout=timeout, allow_redirects=False, headers={"Accept": accept}
-            ) as response:
+            async with request as response:
                 if response.status != _HTTP_OK:
                     return failed("http_status", _status_in_words(response), response.status)
                 body = await _bounded_body(response, max_body_bytes)
@@ -68,6 +88,10 @@ class Fetcher:
     async def close(self) -> None:
         """Close every connection."""
         await self._session.close()
+
+
+def _within(timeout_s: float) -> aiohttp.ClientTimeout:
+    return aiohttp.ClientTimeout(total=timeout_s)
 
 
 def _reason(error: Exception) -> tuple[FailureReason, str]:

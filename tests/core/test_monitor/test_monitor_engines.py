@@ -52,6 +52,21 @@ def test_engines_of_a_page_are_apart_and_named_alike_for_ever(page: Page, monito
     assert (gone.engine, gone.interval and gone.interval.queries) == ("b", 2)
 
 
+def test_no_engine_gets_a_name_that_another_one_had(page: Page, monitor: Watch) -> None:
+    watching = monitor()
+    first = page(labels='engine="0",model_name="a"', queries=100, hits=0)
+    strange = page(labels='odd="0"', queries=7, hits=0)
+    watching.observe(good(0, first))
+    pair = watching.observe(good(15, first + strange))
+    assert [reading.engine for reading in pair] == ["0", "-"]
+    watching.observe(good(30, page(labels='engine="0",model_name="b"', queries=1, hits=0) + first))
+    names = {monitor.engine for monitor in watching._engines.values()}
+    assert len(names) == len(watching._engines)
+    twin = page(labels='a="0"', queries=7, hits=0) + page(labels='b="0"', queries=8, hits=0)
+    seen = [reading.engine for reading in watching.observe(good(45, first + twin))]
+    assert len(set(seen)) == 3
+
+
 def test_an_engine_whose_other_labels_changed_is_the_same_one(page: Page, monitor: Watch) -> None:
     watching = monitor()
     watching.observe(good(0, page(labels='engine="0",WorkerId="w1"', queries=100, hits=10)))
