@@ -3,7 +3,7 @@
 from functools import cache
 from typing import Final
 
-from hitcurve.readers import sglang, vllm
+from hitcurve.readers import sglang, trtllm, trtllm_json, vllm
 from hitcurve.readers.exposition import MalformedLine, parse_page, parse_sample
 from hitcurve.readers.refusal import PageRefused
 from hitcurve.readers.vllm_names import spellings
@@ -23,13 +23,19 @@ def read_page(
     one of metrics, is cut off, has a malformed line among those needed, or has no prefix-cache counters.
     """
     text = _text(body)
+    if text[:200].lstrip().startswith("["):
+        sample = trtllm_json.read_trtllm_json(text, at_s=at_s, monotonic_s=monotonic_s)
+        if sample is not None:
+            return (sample,)
     _refuse_what_is_no_page(text, content_type or "")
     try:
         page = parse_page(text, wanted_names())
     except MalformedLine as error:
         raise PageRefused(f"The page is malformed: {error}.") from error
-    samples = vllm.read_vllm(page, at_s=at_s, monotonic_s=monotonic_s) or sglang.read_sglang(
-        page, at_s=at_s, monotonic_s=monotonic_s
+    samples = (
+        vllm.read_vllm(page, at_s=at_s, monotonic_s=monotonic_s)
+        or sglang.read_sglang(page, at_s=at_s, monotonic_s=monotonic_s)
+        or trtllm.read_trtllm(page, at_s=at_s, monotonic_s=monotonic_s)
     )
     if not samples:
         raise PageRefused(_why_nothing(text))
@@ -41,7 +47,7 @@ def read_page(
 @cache
 def wanted_names() -> frozenset[str]:
     """Every printed sample name that a reader looks for; everything else on a page is skipped unread."""
-    return frozenset(spellings()) | frozenset(sglang.sglang_names())
+    return frozenset(spellings()) | frozenset(sglang.sglang_names()) | frozenset(trtllm.trtllm_names())
 
 
 def _text(body: bytes | str) -> str:
@@ -70,9 +76,16 @@ def _refuse_what_is_no_page(text: str, content_type: str) -> None:
 
 
 def _why_nothing(text: str) -> str:
-    looked_for = f"looked for {vllm.LOOKED_FOR}, its older and rewritten names, and {sglang.LOOKED_FOR}"
+    looked_for = (
+        f"looked for {vllm.LOOKED_FOR}, its older and rewritten names, {sglang.LOOKED_FOR} and {trtllm.LOOKED_FOR}"
+    )
     if "vllm:" in text:
         return f"The page has vLLM metrics but no prefix-cache counters ({looked_for})."
+    if "trtllm" in text:
+        return (
+            f"The page has TensorRT-LLM metrics but no counters of cache blocks ({trtllm.LOOKED_FOR}); "
+            "they come with enable_iter_perf_stats: true and the first iteration."
+        )
     if "\npython_info" in text or "process_start_time_seconds" in text:
         return (
             f"The page has metrics but none of an engine's prefix cache ({looked_for}); "

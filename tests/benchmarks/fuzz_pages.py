@@ -35,6 +35,22 @@ from hitcurve.scrape import Scrape
 TESTS = Path(__file__).resolve().parent.parent
 SHARED = Path(os.environ.get("HITCURVE_SHARED", TESTS.parent.parent / "shared"))
 HANG_S = 10.0
+TRTLLM = """\
+# HELP trtllm_kv_cache_reused_blocks_total Blocks reused.
+# TYPE trtllm_kv_cache_reused_blocks_total counter
+trtllm_kv_cache_reused_blocks_total{engine_type="trtllm",model_name="m"} 700.0
+# HELP trtllm_kv_cache_missed_blocks_total Blocks missed.
+# TYPE trtllm_kv_cache_missed_blocks_total counter
+trtllm_kv_cache_missed_blocks_total{engine_type="trtllm",model_name="m"} 300.0
+# TYPE trtllm_kv_cache_tokens_per_block gauge
+trtllm_kv_cache_tokens_per_block{engine_type="trtllm",model_name="m"} 32.0
+# TYPE trtllm_num_requests_waiting gauge
+trtllm_num_requests_waiting{engine_type="trtllm",model_name="m"} 0.0
+"""
+TRTLLM_JSON = (
+    '[{"iter": 7, "numActiveRequests": 2, "numQueuedRequests": 0, "kvCacheStats": {"reusedBlocks": 700, '
+    '"missedBlocks": 300, "tokensPerBlock": 32, "maxNumBlocks": 4000, "cacheHitRate": 0.7}}]'
+)
 WATCHED_PAGES = 1_000
 GROWTH_BYTES = 24 * 1024 * 1024
 TOKENS = [
@@ -55,6 +71,7 @@ def seed_pages() -> list[bytes]:
         line for line in lines if line.split("{")[0].split(" ")[0] in names or line.startswith("# HELP vllm:pre")
     ]
     cases = [file.read_bytes() for file in sorted(SHARED.glob("cases/EXP-*/*.prom"))]
+    cases += [TRTLLM.encode(), TRTLLM_JSON.encode()]
     return [*([recorded] * 6), *(["".join(short).encode()] * 4), *cases]
 
 
