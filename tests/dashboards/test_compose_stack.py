@@ -199,8 +199,7 @@ def stack(
 def test_the_fleet_shows_both_engines_with_traffic(stack: Stack) -> None:
     both = {"sim-0", "sim-1"}
     assert stack.wait("hitcurve_up", both) == {"sim-0": 1.0, "sim-1": 1.0}
-    rates = stack.wait("rate(hitcurve_hit_tokens_total[10s]) / (rate(hitcurve_query_tokens_total[10s]) > 0)", both)
-    assert all(0 <= rate <= 1 for rate in rates.values())
+    stack.wait("increase(hitcurve_hit_tokens_total[10s]) > 0", both)
     assert stack.wait('vllm:kv_cache_usage_perc{job="vllm"}', both).keys() == both
 
 
