@@ -1,6 +1,7 @@
 """The JSON that is built: the same each time, understood by Grafana's own schema, and committed as built."""
 
 import json
+import re
 import subprocess
 import sys
 import warnings
@@ -139,3 +140,11 @@ def test_options_reach_the_rules(tmp_path: Path) -> None:
     refused = subprocess.run([*command, "--ttft-bound", "soon"], capture_output=True, text=True)
     assert refused.returncode == 2
     assert "--ttft-bound must be a bucket bound in seconds" in refused.stderr
+
+
+def test_the_documentation_names_every_dashboard_and_file(repository: Path) -> None:
+    text = (repository / "docs/dashboards.md").read_text()
+    for dashboard in DASHBOARDS:
+        assert f"| {dashboard.title.removeprefix('hitcurve / ')} (`{dashboard.uid}`) |" in text
+    for name in re.findall(r"`(hitcurve-[a-z-]+\.yml)`", text):
+        assert (repository / "dashboards/prometheus/rules" / name).is_file(), name
