@@ -7,6 +7,7 @@ with the first lookup of a cache manager, hence in engine processes only, and af
 import logging
 import os
 
+from hitcurve_engine.metrics.front_end import prepare_front_end
 from hitcurve_engine.probes.install import Hooks
 from hitcurve_engine.recording.recorder import Recorder
 from hitcurve_engine.settings import read_settings
@@ -27,6 +28,8 @@ def register() -> None:
         settings = read_settings(os.environ)
         if not settings.enabled:
             return
+        if settings.metrics:
+            prepare_front_end(os.environ)
         switch = Switch()
         _hooks = Hooks(switch, lambda shape: Recorder(shape, settings, switch))
         _hooks.install()

@@ -1,0 +1,87 @@
+"""From the engine's process to the API server's: a folder with one file per engine, rewritten about once a second.
+
+With one API server vLLM's ``/metrics`` shows only what lives in the API server's own process. The folder's name is
+chosen there, before the engine starts, and inherited in the environment; the folder itself is made by the engine.
+"""
+
+import json
+import os
+import stat
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any, Final
+
+from hitcurve_engine.metrics.tally import Snapshot
+
+__all__ = ["HANDOFF_VARIABLE", "HandoffWriter", "read_handoff"]
+
+HANDOFF_VARIABLE: Final = "HITCURVE_METRICS_HANDOFF"
+"""Set by the front end; not for people."""
+
+_numbers = count()
+
+
+class HandoffWriter:
+    """Writes the snapshots of one engine into ``folder``, which is made unless it exists.
+
+    Raises OSError where the folder cannot be made or belongs to somebody else.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        _check_owner(folder)
+        self._pid = os.getpid()
+        self._file = folder / f"{self._pid}-{next(_numbers)}.json"
+
+    def publish(self, snapshot: Snapshot) -> None:
+        """Replace the file. Once the front end has taken the folder away there is nobody to write for."""
+        if not self._file.parent.is_dir():
+            return
+        unfinished = self._file.with_suffix(".new")
+        unfinished.write_text(json.dumps({"pid": self._pid, "families": snapshot}), encoding="utf-8")
+        os.replace(unfinished, self._file)
+
+    def close(self) -> None:
+        """The file stays as long as the process, since it says that the patch has ended."""
+
+
+def read_handoff(folder: Path) -> Iterator[Snapshot]:
+    """What every living engine wrote last; files of dead processes are removed. Nothing where no engine wrote."""
+    try:
+        _check_owner(folder)
+        files = sorted(folder.glob("*.json"))
+    except OSError:
+        return
+    for file in files:
+        written = _read(file)
+        if written is None:
+            continue
+        if _lives(written["pid"]):
+            yield written["families"]
+        else:
+            file.unlink(missing_ok=True)
+
+
+def _read(file: Path) -> dict[str, Any] | None:
+    try:
+        written: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return written
+
+
+def _check_owner(folder: Path) -> None:
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
+        raise PermissionError(f"{folder} is not a folder of this user's alone")
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,1 @@
+"""OpenTelemetry spans: one per request, one for what its allocations evicted, one per reset."""
