@@ -29,6 +29,7 @@ from hitcurve_exporter.scraping.source import EngineSource
 from hitcurve_exporter.web.api import engines_as_json
 from hitcurve_exporter.web.application import application
 from hitcurve_exporter.web.basic_auth import PasswordCheck
+from hitcurve_exporter.web.curve_api import curve_as_json, engine_named
 from hitcurve_exporter.web.landing_page import landing_page
 from hitcurve_exporter.web.marks import Mark
 from hitcurve_exporter.web.tls import load_certificate, server_context
@@ -130,6 +131,11 @@ class ExporterService:
     def engines(self) -> dict[str, Any]:
         """JSON values."""
         return engines_as_json(self._poller.targets, self._config.interval_s, self._clock.wall())
+
+    def curve(self, engine: str, window_s: float) -> dict[str, Any]:
+        """JSON values of one engine's curve; NoSuchEngine where none is called so."""
+        target, name = engine_named(self._poller.targets, engine)
+        return curve_as_json(target, name, window_s, self._clock.wall())
 
     async def reload(self) -> None:
         """Read the configuration again; HitcurveError where it is bad, and then the old one stays."""

@@ -3,7 +3,7 @@
 # ruff: noqa: E501  (one refused mark and its sentence a line reads best)
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -121,6 +121,8 @@ def test_an_error_inside_spoils_one_target_only(
     good, bad = scripted_engine(page_of(1000, 500)), scripted_engine(page_of(1000, 500))
 
     class Broken:
+        episodes: ClassVar[dict[str, tuple[object, ...]]] = {}
+
         def observe(self, fetched: Fetched) -> tuple[Reading, ...]:
             raise RuntimeError("planted")
 

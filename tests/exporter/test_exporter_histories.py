@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import sys
 from collections.abc import Sequence
+from typing import ClassVar
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -66,6 +67,8 @@ class CountingMonitor:
     def __init__(self, target: TargetConfig, config: ExporterConfig) -> None:
         self._name = target.name
         self.number = next(self.numbers)
+
+    episodes: ClassVar[dict[str, tuple[object, ...]]] = {}
 
     def observe(self, fetched: Fetched) -> tuple[Reading, ...]:
         return (Reading(self._name, "0", fetched.at_s, up=True, query_tokens_total=self.number),)

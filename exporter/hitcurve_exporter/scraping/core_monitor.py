@@ -1,6 +1,8 @@
 """The core's monitor behind the exporter's port."""
 
-from hitcurve.curve import CurveClassifier
+from collections.abc import Mapping
+
+from hitcurve.curve import CurveClassifier, Episode
 from hitcurve.monitor import TargetMonitor
 from hitcurve.reading import CutKind, Reading
 from hitcurve.scrape import Scrape
@@ -25,6 +27,10 @@ def core_monitor(target: TargetConfig, config: ExporterConfig) -> "_CoreMonitor"
 class _CoreMonitor:
     def __init__(self, monitor: TargetMonitor) -> None:
         self._monitor = monitor
+
+    @property
+    def episodes(self) -> Mapping[str, tuple[Episode, ...]]:
+        return self._monitor.episodes
 
     def observe(self, fetched: Fetched) -> tuple[Reading, ...]:
         return self._monitor.observe(

@@ -114,7 +114,7 @@ class Poller:
             watch.target.skipped += missed
 
     async def _take_turn(self, watch: _Watch, config: ExporterConfig) -> None:
-        watch.target.take(*await self._scrape(watch, config))
+        watch.target.take(*await self._scrape(watch, config), watch.monitor.episodes)
 
     async def _scrape(self, watch: _Watch, config: ExporterConfig) -> tuple[Fetched, tuple[Reading, ...]]:
         url = watch.target.config.metrics_url

@@ -35,7 +35,7 @@ class QueriedTarget:
     def fail(self, reason: FailureReason, detail: str) -> None:
         """Nothing can be said of now; the counters stay where they are."""
         fetched = Fetched(self._last_s, self._last_s, 0.0, failure=reason, detail=detail)
-        self.watched.take(fetched, self._monitor.observe(fetched))
+        self.watched.take(fetched, self._monitor.observe(fetched), self._monitor.episodes)
 
     def mark(self, kind: CutKind, at_s: float) -> None:
         """Note a cut of every engine."""
@@ -59,4 +59,4 @@ class QueriedTarget:
         if not any(reading.up for reading in readings):
             detail = next((reading.failure for reading in readings if reading.failure), "")
             fetched = Fetched(at_s, at_s, duration_s, 200, failure="not_metrics", detail=detail)
-        self.watched.take(fetched, readings)
+        self.watched.take(fetched, readings, self._monitor.episodes)

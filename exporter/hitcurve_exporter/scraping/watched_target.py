@@ -2,10 +2,12 @@
 
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Final
 
+from hitcurve.curve import Episode
 from hitcurve.flags import ALL_FLAGS, UNKNOWN_BLOCK_SIZE
 from hitcurve.monitor import total_windows
 from hitcurve.reading import Reading
@@ -13,10 +15,12 @@ from hitcurve_exporter.configuration.durations import format_duration
 from hitcurve_exporter.configuration.records import TargetConfig
 from hitcurve_exporter.page.engine_samples import engine_lines
 from hitcurve_exporter.page.lines import Lines, label_text
+from hitcurve_exporter.scraping.curve_history import CurveHistory
 from hitcurve_exporter.scraping.fetched import FAILURE_REASONS, Fetched
 
 __all__ = ["InternalErrors", "WatchedTarget"]
 
+_NO_EPISODES: Final[Mapping[str, tuple[Episode, ...]]] = MappingProxyType({})
 _LOG: Final = logging.getLogger("hitcurve.exporter")
 _REASON_LABELS: Final = {reason: label_text([("reason", reason)]) for reason in FAILURE_REASONS}
 _FLAG_LABELS: Final = {flag: label_text([("flag", flag)]) for flag in ALL_FLAGS}
@@ -39,6 +43,8 @@ class WatchedTarget:
         self.last_success_s: float | None = None
         self.skipped = 0
         self.lines = Lines()
+        self.curves: dict[str, CurveHistory] = {}
+        """By engine, what became of it."""
         self._most_engines = most_engines
         self._internal_errors = internal_errors
         self._over_limit = 0
@@ -52,7 +58,12 @@ class WatchedTarget:
         """Whether the last scrape was good."""
         return self.last is not None and self.last.failure is None
 
-    def take(self, fetched: Fetched, readings: Sequence[Reading]) -> None:
+    def take(
+        self,
+        fetched: Fetched,
+        readings: Sequence[Reading],
+        episodes: Mapping[str, tuple[Episode, ...]] = _NO_EPISODES,
+    ) -> None:
         """Replace what is known by the newest scrape; an engine that is in no reading any more is gone."""
         self._tell_changes(fetched)
         self.last = replace(fetched, body=None)
@@ -67,7 +78,14 @@ class WatchedTarget:
                 reading.engine for reading in readings if UNKNOWN_BLOCK_SIZE in reading.flags
             )
         self._flags.update({flag for reading in readings for flag in reading.flags if flag in ALL_FLAGS})
+        self._keep_curves(episodes)
         self.lines = self._rendered(fetched)
+
+    def _keep_curves(self, episodes: Mapping[str, tuple[Episode, ...]]) -> None:
+        known = [reading for reading in self.readings if reading.engine]
+        self.curves = {reading.engine: self.curves.get(reading.engine) or CurveHistory() for reading in known}
+        for reading in known:
+            self.curves[reading.engine].add(reading, episodes.get(reading.engine, ()))
 
     def _rendered(self, fetched: Fetched) -> Lines:
         lines = Lines()

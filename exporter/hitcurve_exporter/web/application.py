@@ -11,9 +11,11 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from hitcurve.errors import HitcurveError
+from hitcurve_exporter.configuration.durations import parse_duration
 from hitcurve_exporter.page.document import PageFormat
 from hitcurve_exporter.page.negotiation import format_for
 from hitcurve_exporter.web.basic_auth import PasswordCheck, password_middleware
+from hitcurve_exporter.web.curve_api import NoSuchEngine
 from hitcurve_exporter.web.marks import BadMark, parse_mark
 from hitcurve_exporter.web.site import Site
 
@@ -45,6 +47,7 @@ def application(
             web.get("/", routes.landing),
             web.get("/metrics", routes.metrics),
             web.get("/api/v1/engines", routes.engines),
+            web.get("/api/v1/engines/{id}/curve", routes.curve),
             web.post("/api/v1/marks", _json_only(routes.marks)),
             web.get("/-/healthy", routes.healthy),
             web.get("/-/ready", routes.ready),
@@ -67,6 +70,16 @@ class _Routes:
 
     async def engines(self, request: web.Request) -> web.Response:
         return web.json_response(self._site.engines())
+
+    async def curve(self, request: web.Request) -> web.Response:
+        try:
+            window_s = parse_duration(request.query.get("window", "1h"))
+        except ValueError:
+            return _json_error("'window' must be a duration such as 1h.", 400)
+        try:
+            return web.json_response(self._site.curve(request.match_info["id"], window_s))
+        except NoSuchEngine as error:
+            return _json_error(str(error), 404)
 
     async def healthy(self, request: web.Request) -> web.Response:
         return web.Response(text="hitcurve exporter is healthy.\n")

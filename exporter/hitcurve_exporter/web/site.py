@@ -37,6 +37,10 @@ class Site(Protocol):
         """JSON values."""
         ...
 
+    def curve(self, engine: str, window_s: float) -> dict[str, Any]:
+        """JSON values of one engine's curve; NoSuchEngine where none is called so."""
+        ...
+
     async def reload(self) -> None:
         """Read the configuration again; HitcurveError where it is bad and the old one stays."""
         ...
