@@ -36,7 +36,7 @@ class Fleet:
     engines_up: int
     windows: tuple[WindowRate, ...]
     states: dict[str, int]
-    """Engines in each curve state, 0 for a state that no engine is in; engines without a state count nowhere."""
+    """Engines in each curve state, 0 for a state that none is in; those that are down are in none."""
     models: Mapping[str, ModelFleet] = field(default_factory=dict)
     """By model name; engines whose page names no model are in none."""
 
@@ -46,7 +46,7 @@ def fleet_of(readings: Iterable[Reading]) -> Fleet:
     known = [reading for reading in readings if reading.up or reading.engine]
     up = [reading for reading in known if reading.up]
     states = Counter(dict.fromkeys(STATES, 0))
-    states.update(reading.state.state for reading in known if reading.state is not None)
+    states.update(reading.state.state for reading in up if reading.state is not None)
     by_model: dict[str, list[Reading]] = {}
     for reading in known:
         if model := reading.labels.get("model_name"):

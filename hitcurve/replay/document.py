@@ -1,7 +1,7 @@
 """A replay as the JSON document that other programs read. ``null`` is "no value"."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from hitcurve.counters import hit_rate
 from hitcurve.curve import Episode
@@ -11,6 +11,9 @@ from hitcurve.replay.run import Replay, ReplayedTarget
 from hitcurve.sample import EngineSample
 
 __all__ = ["as_document"]
+
+NOT_AVAILABLE: Final = "not available from this source"
+"""No engine's page tells hit rates of single adapters: every series carries the base model."""
 
 
 def as_document(replay: Replay) -> dict[str, Any]:
@@ -152,6 +155,7 @@ def _facts(samples: tuple[EngineSample, ...]) -> dict[str, Any]:
         "min_reusable_prefix_tokens": common(lambda sample: sample.min_reusable_prefix_tokens),
         "running_adapters": sorted({name for one in active for name in one.running}) if active else None,
         "waiting_adapters": sorted({name for one in active for name in one.waiting}) if active else None,
+        "adapter_hit_rates": NOT_AVAILABLE if active else None,
         "max_adapters": max((one.max_adapters or 0 for one in active), default=0) or None,
         "requests_running": total(lambda sample: sample.running),
         "requests_waiting": total(lambda sample: sample.waiting),

@@ -168,6 +168,7 @@ def test_the_whole_document(record: Callable[..., Path], run: Run) -> None:
         "min_reusable_prefix_tokens": None,
         "running_adapters": None,
         "waiting_adapters": None,
+        "adapter_hit_rates": None,
         "max_adapters": None,
         "requests_running": None,
         "requests_waiting": 2,

@@ -217,7 +217,7 @@ def test_the_fleet_is_a_ratio_of_sums() -> None:
     fleet = fleet_of([small, large, down, blocks])
     assert (fleet.engines, fleet.engines_up) == (4, 3)
     assert fleet.windows == (WindowRate(30.0, 1000.0, 180.0, 0.18),)
-    assert {state: count for state, count in fleet.states.items() if count} == {"collapsed": 3}
+    assert {state: count for state, count in fleet.states.items() if count} == {"collapsed": 2}
     lines = samples(page([fleet_lines(fleet)], TEXT).decode())
     assert lines["hitcurve_fleet_hit_rate_ratio"] == ['{window="30s"} 0.18']
     assert lines["hitcurve_fleet_engines"] == [" 4"]

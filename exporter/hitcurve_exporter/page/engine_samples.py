@@ -60,8 +60,9 @@ def _totals(lines: Lines, labels: str, reading: Reading, tokens_known: bool) -> 
 
 
 def _curve(lines: Lines, labels: str, reading: Reading) -> None:
+    """Nothing of an engine that is down: its last state would pass for that of now."""
     curve = reading.state
-    if curve is None:
+    if curve is None or not reading.up:
         return
     for state, own in _STATE_LABELS.items():
         lines.add("hitcurve_curve_state", labels, int(curve.state == state), own)

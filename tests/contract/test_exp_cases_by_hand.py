@@ -1,0 +1,74 @@
+"""The EXP cases that come without files: recordings made here after their description."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hitcurve.cli import main
+
+TARGET = "http://engine:8000/metrics"
+Record = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def replayed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Record:
+    """What the command says about the only target of pages taken 15 s apart."""
+
+    def replay(*pages: str) -> dict[str, Any]:
+        manifest = []
+        for number, page in enumerate(pages):
+            (tmp_path / f"t{number}.prom").write_text(page)
+            scrape = {"at_s": 15 * number, "target": TARGET, "status": 200, "file": f"t{number}.prom"}
+            manifest.append(scrape)
+        (tmp_path / "scrapes.json").write_text(json.dumps(manifest))
+        with pytest.raises(SystemExit) as left:
+            main(["replay", str(tmp_path), "--json"])
+        printed = capsys.readouterr()
+        assert left.value.code == 0, printed.err
+        found: dict[str, Any] = json.loads(printed.out)["targets"][TARGET]
+        return found
+
+    return replay
+
+
+def counters(queries: int, hits: int, labels: str = 'engine="0",model_name="acme/tiny-7b"') -> str:
+    return (
+        f"vllm:prefix_cache_queries_total{{{labels}}} {queries}.0\n"
+        f"vllm:prefix_cache_hits_total{{{labels}}} {hits}.0\n"
+    )
+
+
+def test_36_a_hit_rate_per_adapter_is_not_invented(replayed: Record) -> None:
+    info = 'max_lora="4",running_lora_adapters="chat,legal",waiting_lora_adapters="sql"'
+    adapters = f"vllm:lora_requests_info{{{info}}} 1.7e9\n"
+    target = replayed(counters(1000, 500) + adapters, counters(1600, 900) + adapters)
+    assert list(target["engines"]) == ["0"]
+    assert target["engines"]["0"]["labels"] == {"engine": "0", "model_name": "acme/tiny-7b"}
+    facts = target["facts"]
+    assert facts["running_adapters"] == ["chat", "legal"]
+    assert facts["adapter_hit_rates"] == "not available from this source"
+    (interval,) = target["intervals"]
+    assert (interval["queries"], interval["hits"]) == (600, 400)
+    assert replayed(counters(1000, 500))["facts"]["adapter_hit_rates"] is None
+
+
+def test_37_a_reused_multiprocess_directory(replayed: Record) -> None:
+    """Counters went on over a restart; a gauge of the dead process stayed beside that of the living one."""
+    before = (
+        counters(9000, 8100) + 'vllm:num_requests_running{engine="0",model_name="acme/tiny-7b",pid="11"} 7.0\n'
+    )
+    after = (
+        counters(9200, 8250)
+        + 'vllm:num_requests_running{engine="0",model_name="acme/tiny-7b",pid="11"} 7.0\n'
+        + 'vllm:num_requests_running{engine="0",model_name="acme/tiny-7b",pid="42"} 1.0\n'
+    )
+    target = replayed(before, after)
+    (interval,) = target["intervals"]
+    assert (interval["queries"], interval["hits"], interval["restarts"], interval["flags"]) == (200, 150, 0, [])
+    assert target["restarts"] == 0
+    assert [cut["kind"] for cut in target["cuts"]] == ["start"]
+    assert list(target["engines"]) == ["0"]
+    assert target["facts"]["requests_running"] is None
