@@ -198,3 +198,9 @@ def test_agent_sessions_of_the_public_sample(shared: Path, estimate: Estimate, t
     assert round(answer["ceiling"]["block"], 5) == 0.94384
     assert round(answer["ceiling"]["token"], 5) == 0.94351
     assert [round(point["hit_rate"], 5) for point in answer["curve"]] == [0.32255, 0.94200]
+
+
+@pytest.mark.parametrize(("name", "rate"), [("conversation", 0.3981), ("synthetic", 0.8627)])
+def test_the_last_half_of_the_public_traces(shared: Path, estimate: Estimate, name: str, rate: float) -> None:
+    answer = estimate(shared / "traces" / f"mooncake_fast25_{name}_trace.jsonl", "--warm-up", 0.5)
+    assert round(answer["ceiling"]["token"], 4) == rate

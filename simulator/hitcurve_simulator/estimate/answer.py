@@ -31,6 +31,7 @@ def answer(estimator: Estimator, question: Question) -> Json:
         "query_blocks": curves.bound.query_blocks,
         "distinct_blocks": estimator.bound_reuse.distinct_blocks,
         "outputs": estimator.outputs,
+        "warm_up": estimator.warm_up,
         "ceiling": _ceiling(curves),
         "curve": _curve(estimator, question),
         "pool_for_share_of_ceiling": _pools_for_shares(curves),
@@ -65,6 +66,10 @@ def answer(estimator: Estimator, question: Question) -> Json:
     values["rejected"] = _findings(traffic.rejected)
     values["warnings"] = _findings(traffic.warnings)
     values["notes"] = list(traffic.notes)
+    if estimator.warm_up:
+        values["notes"].append(
+            f"the first {estimator.warm_up:.0%} of the requests fill the pool and are not counted"
+        )
     if traffic.has_text and not question.breaks:
         values["notes"].append("where reuse breaks was not looked for; --breaks does")
     return values

@@ -33,7 +33,7 @@ class Chains:
     namespace_of: Ints
     """Of each request, an index of ``namespaces``."""
     reads: Bools
-    """Whether the request may read the cache; others only leave their blocks behind."""
+    """Whether the request counts as a lookup; others only leave their blocks behind."""
 
 
 def chains_of(
@@ -42,15 +42,17 @@ def chains_of(
     ids_size: int,
     outputs: bool = False,
     salts: Sequence[int] | None = None,
+    warm_up: int = 0,
 ) -> Chains:
     """Chains of all rows. Hash ids name blocks of ``ids_size`` tokens, of which ``block_size`` is a multiple.
 
     ``outputs``: full blocks of prompt and output stay behind, as an engine keeps them. ``salts``, one a row, keep
-    apart rows whose ids mean different things.
+    apart rows whose ids mean different things. The first ``warm_up`` rows only leave their blocks behind.
     """
     builder = _Builder(block_size, ids_size, salts or [0] * len(rows))
     lengths = np.array([row.request.prompt_tokens for row in rows], dtype=np.int64)
     reads = np.array([not row.request.skip_reading_prefix_cache for row in rows], dtype=np.bool_)
+    reads[:warm_up] = False
     names, index = _namespaces(rows)
     tokens = np.where(reads, lengths, 0)
     prompt_starts, prompt_names = builder.build(rows, [_prompt_blocks(row, block_size, ids_size) for row in rows])

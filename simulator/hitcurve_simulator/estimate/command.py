@@ -60,6 +60,9 @@ def estimate(
             help="Where reuse breaks and what a fix gains (default: for up to 5,000 rows of text).",
         ),
     ] = None,
+    warm_up: Annotated[
+        float, typer.Option(min=0, max=0.99, help="Share of the requests that only fill the pool, uncounted.")
+    ] = 0.0,
     outputs: Annotated[bool, typer.Option("--outputs", help="Outputs stay in the pool (engine-like).")] = False,
     tokenizer: Annotated[
         str, typer.Option(metavar="pieces|bytes|FILE", help="How text becomes tokens; FILE: a tokenizer.json.")
@@ -117,7 +120,7 @@ def estimate(
         breaks=has_text and len(traffic.rows) <= MOST_ROWS_FOR_BREAKS if breaks is None else breaks,
         every=every,
     )
-    estimator = Estimator(traffic, outputs)
+    estimator = Estimator(traffic, outputs, warm_up)
     found = answer(estimator, question)
     if html is not None:
         from hitcurve_simulator.estimate.html_page import write_page

@@ -39,10 +39,15 @@ class Group:
 
 @dataclass
 class Estimator:
-    """Answers about ``traffic``, each computed when it is asked for. ``outputs``: they stay in the pool."""
+    """Answers about ``traffic``, each computed when it is asked for.
+
+    ``outputs``: they stay in the pool. ``warm_up``: share of the requests, from the first on, that fill the pool
+    and are not counted.
+    """
 
     traffic: Traffic
     outputs: bool = False
+    warm_up: float = 0.0
     _by_size: dict[int, Curves] = field(default_factory=dict)
 
     @cached_property
@@ -109,7 +114,8 @@ class Estimator:
 
     def _chains(self, rows: Sequence[TraceRow], block_size: int) -> Chains:
         traffic = self.traffic
-        return chains_of(rows, block_size, traffic.block_size, self.outputs, traffic.salts)
+        warm_up = int(len(rows) * self.warm_up)
+        return chains_of(rows, block_size, traffic.block_size, self.outputs, traffic.salts, warm_up)
 
 
 def pool_grid(largest: int) -> list[int]:

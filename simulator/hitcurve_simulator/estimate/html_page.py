@@ -3,6 +3,7 @@
 import os
 import tempfile
 from html import escape
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -91,9 +92,9 @@ def _chart(curves: Curves, present: tuple[int, ...]) -> str:
         title=f"Hit rate against usable blocks of {size} tokens",
         width=1000,
         height=360,
-        y_max=1.0,
+        y_max=ceil(4 * max((rate or 0.0) for line in lines for _, rate in line.points) + 0.2) / 4,
         x_label=_blocks,
-        y_label=lambda rate: f"{rate:.0%}",
+        y_label=lambda rate: f"{100 * rate:.3g}%",
         marks=marks,
     )
 
