@@ -17,6 +17,7 @@ from hitcurve_engine.probes.import_watch import ImportWatch
 __all__ = ["prepare_front_end"]
 
 _log = logging.getLogger("hitcurve.engine")
+_shown = False
 
 
 def prepare_front_end(environment: MutableMapping[str, str]) -> None:
@@ -30,6 +31,10 @@ def prepare_front_end(environment: MutableMapping[str, str]) -> None:
             folder = Path(tempfile.gettempdir(), f"hitcurve-{os.getpid()}-{secrets.token_hex(8)}")
             environment[HANDOFF_VARIABLE] = str(folder)
             atexit.register(_remove, folder, os.getpid())
+        global _shown
+        if _shown:
+            return
+        _shown = True
         chosen = Path(environment[HANDOFF_VARIABLE])
         ImportWatch(("prometheus_client",), lambda _, module: _register(module, chosen)).start()
     except Exception as error:

@@ -128,6 +128,7 @@ def test_an_item_that_cannot_become_a_span_costs_only_itself(
 
 FORKING = """
 import os, sys
+from dataclasses import fields
 from time import monotonic
 from hitcurve_engine.probes.adoption import CacheShape
 from hitcurve_engine.probes.events import RESET
@@ -135,7 +136,9 @@ from hitcurve_engine.recording.recorder import Recorder
 from hitcurve_engine.settings import Settings
 from hitcurve_engine.switch import Switch
 
-recorder = Recorder(CacheShape(16, 16, 0, 1, 100, 0), Settings(), Switch())
+shape = {"block_size": 16, "hash_block_size": 16, "group": 0, "groups": 1, "pool_blocks": 100, "withheld_blocks": 0}
+shape = {one.name: shape.get(one.name, True) for one in fields(CacheShape)}
+recorder = Recorder(CacheShape(**shape), Settings(), Switch())
 recorder.describe({"traces_endpoint": sys.argv[1]})
 
 def reset():
