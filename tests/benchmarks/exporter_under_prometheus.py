@@ -90,12 +90,7 @@ def judge(url: str, seconds: float) -> dict[str, object]:
         "failed_scrapes": scrapes - value(url, f"sum_over_time(up{range_})"),
         "fewest_samples_of_an_engine": fewest,
         "lowest_up": value(url, f"min(min_over_time(hitcurve_up{range_}))"),
-        "oldest_scrape_s": round(
-            value(
-                url, f"max(max_over_time((time() - hitcurve_last_success_timestamp_seconds)[{range_[1:-1]}:15s]))"
-            ),
-            1,
-        ),
+        "oldest_scrape_s": round(value(url, f"max(max_over_time({age}[{range_[1:-1]}:15s]))"), 1),
         "turns_left_out": value(url, "sum(hitcurve_scrapes_skipped_total)"),
         "peak_memory_mb": round(value(url, f"max_over_time(process_resident_memory_bytes{range_})") / 2**20, 1),
         "slowest_page_s": round(value(url, f"max_over_time(scrape_duration_seconds{range_})"), 3),
