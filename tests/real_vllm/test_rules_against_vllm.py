@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from hitcurve_simulator.simulate.fifo_replay import FifoReplay
+from hitcurve_simulator.simulate.vllm_requests import VllmRequests
 from hitcurve_simulator.vllm import CacheManager, Request, RequestState, VllmRules
 from hitcurve_simulator.workloads import CONCURRENCY, WORKLOADS, workload_rows
 
@@ -232,7 +233,8 @@ def ask_vllm(vllm_python: Path, runs: list[dict[str, Any]]) -> list[list[Answer]
 def workload_run(name: str) -> RecordingManager:
     pool_tokens = WORKLOADS[name].pool_tokens or 400_000
     recording = RecordingManager(pool_tokens // 16 + 1, 16)
-    replay = FifoReplay(recording, CONCURRENCY, outputs=True)  # type: ignore[arg-type]
+    rules = VllmRequests(recording, outputs=True)  # type: ignore[arg-type]
+    replay = FifoReplay(rules, CONCURRENCY, outputs=True)
     for row in workload_rows(name, seed=0):
         replay.serve(row)
     replay.drain()

@@ -192,7 +192,12 @@ def test_people_get_a_table(call: Call, tmp_path: Path) -> None:
     ("arguments", "sentence"),
     [
         (["nowhere.jsonl"], "'nowhere.jsonl' is neither a workload (A, B, C, D, E, F) nor a file"),
-        (["A", "--rules", "sglang"], "there are no rules 'sglang'; the rules are vllm, lru, lru-head-first."),
+        (["A", "--rules", "radix"], "there are no rules 'radix'; the rules are vllm, "),
+        (["A", "--rules", "sglang", "--version", "0.4"], "follow version 0.5.22 only"),
+        (["A", "--rules", "sglang", "--policy", "best"], "--policy is 'best'; give one of lru, lfu, fifo"),
+        (["A", "--rules", "lru", "--version", "0.32.0"], "the rules 'lru' follow no engine; leave it out."),
+        (["A", "--policy", "lfu"], "--policy is for the rules 'sglang'"),
+        (["A", "--page-size", "1"], "--page-size is for the rules 'sglang'; for 'vllm' give --block-size."),
         (["A", "--version", "new"], "--version: 'new' is no vLLM version such as 0.32.0."),
         (["A", "--pool-blocks", "many"], "--pool-blocks is 'many'; give a number of blocks from 1 on"),
         (["A", "--pool-blocks", "0"], "--pool-blocks is '0'; give a number of blocks from 1 on"),

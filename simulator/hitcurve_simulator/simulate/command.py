@@ -1,41 +1,29 @@
 """``hitcurve simulate``: the command line."""
 
 import json
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypeVar, get_args
+from typing import Annotated, Any, TypeVar, get_args
 
 import typer
 
 from hitcurve.errors import UsageError
-from hitcurve_simulator.simulate.lru_replay import LruReplay
+from hitcurve_simulator.sglang import POLICIES
+from hitcurve_simulator.simulate.choice import RULES, Choice, make_replay, settled_policy, settled_version
 from hitcurve_simulator.simulate.progress import progress_over
 from hitcurve_simulator.simulate.result import SimulationResult, as_json
 from hitcurve_simulator.simulate.source import Source, load_source
 from hitcurve_simulator.simulate.table import print_table
-from hitcurve_simulator.simulate.vllm_replay import VllmReplay, VllmReplaySettings
 from hitcurve_simulator.traces.formats import TimeUnit
 from hitcurve_simulator.traces.parse_row import Turns
-from hitcurve_simulator.vllm import DEFAULT_VERSION, rules_of_version
+from hitcurve_simulator.vllm import DEFAULT_VERSION
+from hitcurve_simulator.workloads import WORKLOADS
 
 __all__ = ["app"]
 
-RULES = ("vllm", "lru", "lru-head-first")
 UNLIMITED = "unlimited"
 
 Word = TypeVar("Word", bound=str)
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-
-
-@dataclass(frozen=True, slots=True)
-class _Question:
-    """What to simulate with which rules, options and defaults settled."""
-
-    rules: str
-    version: str
-    pool_blocks: int | None
-    concurrency: int
-    outputs: bool
 
 
 @app.command(
@@ -45,9 +33,17 @@ class _Question:
 def simulate(
     source: Annotated[str, typer.Argument(metavar="WORKLOAD|TRACE", help="A to F, or a JSONL file.")],
     rules: Annotated[str, typer.Option(help=f"Cache rules: {', '.join(RULES)}.")] = "vllm",
-    version: Annotated[str, typer.Option(help="Engine version whose rules apply.")] = DEFAULT_VERSION,
+    version: Annotated[
+        str | None, typer.Option(help=f"Version of vLLM whose rules apply (default: {DEFAULT_VERSION}).")
+    ] = None,
     block_size: Annotated[
         int | None, typer.Option(min=1, help="Tokens per block (default: 512 Mooncake, else 16).")
+    ] = None,
+    page_size: Annotated[
+        int | None, typer.Option(min=1, help="Rules sglang: tokens per page (default: 1 for workloads).")
+    ] = None,
+    policy: Annotated[
+        str | None, typer.Option(help=f"Rules sglang: {', '.join(POLICIES)} (default: lru).")
     ] = None,
     pool_blocks: Annotated[
         str | None, typer.Option(metavar="N|unlimited", help="Usable blocks of the pool.")
@@ -77,26 +73,30 @@ def simulate(
     A trace is replayed one request at a time. With hash ids only full prompt blocks take a place in the pool.
     Lines that cannot be replayed are rejected with a reason; the rest is served.
     """
-    _check_rules(rules, version)
+    version = settled_version(rules, version)
+    block_size = _block_size(rules, source, block_size, page_size)
+    settled = settled_policy(rules, policy)
     with progress_over(f"reading {source}") as on_line:
         loaded = load_source(source, seed, block_size, _time_unit(time_unit), _turns(turns), strict, on_line)
-    question = _Question(
+    choice = Choice(
         rules=rules,
         version=version,
+        block_size=loaded.block_size,
         pool_blocks=loaded.pool_blocks if pool_blocks is None else _pool_blocks(pool_blocks),
         concurrency=concurrency or loaded.concurrency,
         outputs=loaded.outputs if outputs is None else outputs,
+        policy=settled,
     )
-    result = _run(question, loaded)
+    result = _run(choice, loaded)
     if as_json_text:
-        print(json.dumps({**as_json(result, per_request), **_about(question, loaded)}))
+        print(json.dumps({**as_json(result, per_request), **_about(choice, loaded)}))
     else:
-        print_table(result, {**_about(question, loaded), "source": loaded.name}, per_request)
+        print_table(result, {**_about(choice, loaded), "source": loaded.name}, per_request)
 
 
-def _run(question: _Question, source: Source) -> SimulationResult:
+def _run(choice: Choice, source: Source) -> SimulationResult:
     with progress_over(f"replaying {source.name}", len(source.rows)) as on_row:
-        result = _replay(question, source).run(source.rows, on_row)
+        result = make_replay(choice, source.rows).run(source.rows, on_row)
     if not result.served:
         raise UsageError(
             f"no request of {source.name} fits: line {result.rejected[0].line} {result.rejected[0].reason}; "
@@ -106,30 +106,16 @@ def _run(question: _Question, source: Source) -> SimulationResult:
     return result
 
 
-def _replay(question: _Question, source: Source) -> VllmReplay | LruReplay:
-    if question.rules == "vllm":
-        settings = VllmReplaySettings(
-            rules=rules_of_version(question.version),
-            block_size=source.block_size,
-            pool_blocks=question.pool_blocks,
-            concurrency=question.concurrency,
-            outputs=question.outputs,
-        )
-        isolating = any(row.request.adapter or row.request.cache_salt for row in source.rows)
-        return VllmReplay(settings, isolating)
-    refresh: Literal["tail_first", "head_first"] = "tail_first" if question.rules == "lru" else "head_first"
-    return LruReplay(source.block_size, question.pool_blocks, refresh)
-
-
-def _about(question: _Question, source: Source) -> dict[str, Any]:
+def _about(choice: Choice, source: Source) -> dict[str, Any]:
     """The effective settings, beside the results in the JSON form."""
     return {
-        "rules": question.rules,
-        "version": question.version if question.rules == "vllm" else None,
-        "block_size": source.block_size,
-        "pool_blocks": question.pool_blocks,
-        "concurrency": question.concurrency,
-        "outputs": question.outputs,
+        "rules": choice.rules,
+        "version": choice.version,
+        **({"policy": choice.policy} if choice.rules == "sglang" else {}),
+        "block_size": choice.block_size,
+        "pool_blocks": choice.pool_blocks,
+        "concurrency": choice.concurrency,
+        "outputs": choice.outputs,
         "format": source.format,
         "duration_s": source.duration_s,
         "sessions": [list(session) for session in source.sessions],
@@ -137,13 +123,15 @@ def _about(question: _Question, source: Source) -> dict[str, Any]:
     }
 
 
-def _check_rules(rules: str, version: str) -> None:
-    if rules not in RULES:
-        raise UsageError(f"there are no rules '{rules}'; the rules are {', '.join(RULES)}.")
-    try:
-        rules_of_version(version)
-    except ValueError as error:
-        raise UsageError(f"--version: {error}.") from None
+def _block_size(rules: str, source: str, block_size: int | None, page_size: int | None) -> int | None:
+    """Tokens per block; a page of SGLang is a block. None leaves it to the trace."""
+    if rules != "sglang":
+        if page_size is not None:
+            raise UsageError(f"--page-size is for the rules 'sglang'; for '{rules}' give --block-size.")
+        return block_size
+    if page_size is not None and block_size is not None and page_size != block_size:
+        raise UsageError(f"--page-size is {page_size} and --block-size {block_size}; a page is a block, give one.")
+    return page_size or block_size or (1 if source in WORKLOADS else None)
 
 
 def _pool_blocks(text: str) -> int | None:

@@ -3,17 +3,14 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from hitcurve_engine.ledger import Ledger
-from hitcurve_simulator.simulate.fifo_replay import FifoReplay
-from hitcurve_simulator.simulate.ledger_feed import LedgerFeed
+from hitcurve_simulator.simulate.cache_rules import CacheRules
+from hitcurve_simulator.simulate.ledger_replay import LedgerReplay
 from hitcurve_simulator.simulate.result import SimulationResult
-from hitcurve_simulator.traces import LineFinding, TraceRow
-from hitcurve_simulator.vllm import CacheManager, VllmRules
+from hitcurve_simulator.simulate.vllm_requests import VllmRequests
+from hitcurve_simulator.traces import TraceRow
+from hitcurve_simulator.vllm import CacheManager, CacheObserver, VllmRules
 
 __all__ = ["VllmReplay", "VllmReplaySettings"]
-
-# The ledger forgets gone blocks beyond this many pools; a trace is finite, so nothing is ever forgotten.
-_REMEMBER_ALL = 1e9
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,36 +30,23 @@ class VllmReplay:
 
     def __init__(self, settings: VllmReplaySettings, isolating: bool = True) -> None:
         """``isolating``: the rows have adapters or salts, so that misses may be due to them."""
-        self._unit = settings.rules.statistics_unit
+        self._settings = settings
         pool = settings.pool_blocks
-        self._ledger = Ledger(settings.block_size, pool_blocks=pool, ghosts_per_block=_REMEMBER_ALL)
-        self._now_s = 0.0
-        self._manager = CacheManager(
-            num_blocks=None if pool is None else pool + 1,
+        self._replay = LedgerReplay(
+            self._make_rules, settings.block_size, pool, settings.concurrency, settings.outputs, isolating
+        )
+
+    def run(self, rows: Sequence[TraceRow], on_row: Callable[[], None] = lambda: None) -> SimulationResult:
+        """Replay all rows; ``on_row`` is called after each."""
+        return self._replay.run(rows, on_row)
+
+    def _make_rules(self, observer: CacheObserver) -> CacheRules:
+        settings = self._settings
+        manager = CacheManager(
+            num_blocks=None if settings.pool_blocks is None else settings.pool_blocks + 1,
             block_size=settings.block_size,
             # A request gets all its room at once here, and a partial prompt block of a trace takes none.
             rules=replace(settings.rules, reserve_whole_prompt=False),
-            observer=LedgerFeed(self._ledger, lambda: self._now_s, settings.block_size, isolating),
+            observer=observer,
         )
-        self._replay = FifoReplay(self._manager, settings.concurrency, settings.outputs)
-
-    def run(self, rows: Sequence[TraceRow], on_row: Callable[[], None] = lambda: None) -> SimulationResult:
-        """Replay all rows; ``on_row`` is called after each. The ledger's seconds count rows."""
-        result = SimulationResult()
-        for row in rows:
-            self._now_s += 1.0
-            if (reason := self._replay.reason_to_reject(row)) is not None:
-                result.rejected.append(LineFinding(row.line, reason))
-            else:
-                result.served.append(self._replay.serve(row))
-            on_row()
-        self._replay.drain()
-        totals, statistics = self._ledger.totals, self._manager.statistics
-        result.evicted_blocks = self._manager.pool.evictions
-        result.miss_tokens = {str(reason): tokens for reason, tokens in totals.miss_tokens.items()}
-        result.check_sum()
-        result.details = {
-            "isolated_by": dict(totals.isolated_by),
-            "engine_counters": {"unit": self._unit, "queries": statistics.queries, "hits": statistics.hits},
-        }
-        return result
+        return VllmRequests(manager, settings.outputs)

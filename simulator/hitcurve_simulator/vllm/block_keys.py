@@ -11,7 +11,7 @@ from typing import Protocol
 from hitcurve.hashing import Adapter, extra_keys, hash_function
 from hitcurve_simulator.vllm.request import Request, RequestState
 
-__all__ = ["BlockHasher", "ExtraKeys", "InterningHasher", "VllmHasher", "extend_keys"]
+__all__ = ["BlockHasher", "ExtraKeys", "InterningHasher", "VllmHasher", "block_contents", "extend_keys"]
 
 ExtraKeys = tuple[object, ...] | None
 
@@ -82,7 +82,7 @@ def extend_keys(hasher: BlockHasher, state: RequestState, block_size: int, versi
     first, end = len(keys), state.num_tokens // block_size
     if first >= end:
         return
-    contents = _contents(state, first, end, block_size)
+    contents = block_contents(state, first, end, block_size)
     parent = keys[-1] if keys else None
     if not (request.adapter or request.images or request.cache_salt) and isinstance(hasher, InterningHasher):
         keys.extend(hasher.chain(parent, contents))
@@ -104,7 +104,7 @@ def _extra_keys(request: Request, start: int, block_size: int, version: tuple[in
     )
 
 
-def _contents(state: RequestState, first: int, end: int, block_size: int) -> Sequence[Hashable]:
+def block_contents(state: RequestState, first: int, end: int, block_size: int) -> Sequence[Hashable]:
     request = state.request
     if request.prompt_token_ids is not None:
         start = first * block_size

@@ -1,0 +1,90 @@
+"""Which rules a simulation follows, with options and defaults settled, and the replay that applies them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from hitcurve.errors import UsageError
+from hitcurve_simulator.sglang import POLICIES, Policy, RadixCache
+from hitcurve_simulator.simulate.cache_rules import CacheRules, Replay
+from hitcurve_simulator.simulate.ledger_replay import LedgerReplay
+from hitcurve_simulator.simulate.lru_replay import LruReplay
+from hitcurve_simulator.simulate.sglang_requests import SglangRequests
+from hitcurve_simulator.simulate.vllm_replay import VllmReplay, VllmReplaySettings
+from hitcurve_simulator.traces import TraceRow
+from hitcurve_simulator.vllm import DEFAULT_VERSION, CacheObserver, rules_of_version
+
+__all__ = ["RULES", "Choice", "make_replay", "settled_policy", "settled_version"]
+
+RULES = ("vllm", "sglang", "lru", "lru-head-first")
+FOLLOWED_VERSION = {"sglang": "0.5.22"}
+"""The one engine version that rules without a choice follow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What to simulate with which rules. ``version`` is None for rules that follow no engine."""
+
+    rules: str
+    version: str | None
+    block_size: int
+    pool_blocks: int | None
+    concurrency: int
+    outputs: bool
+    policy: Policy = "lru"
+
+
+def settled_version(rules: str, version: str | None) -> str | None:
+    """The version that applies. Raises UsageError for unknown rules and versions they do not follow."""
+    if rules not in RULES:
+        raise UsageError(f"there are no rules '{rules}'; the rules are {', '.join(RULES)}.")
+    if rules == "vllm":
+        try:
+            return rules_of_version(version or DEFAULT_VERSION).version
+        except ValueError as error:
+            raise UsageError(f"--version: {error}.") from None
+    followed = FOLLOWED_VERSION.get(rules)
+    if version is not None and version != followed:
+        follow = f"follow version {followed} only" if followed else "follow no engine"
+        raise UsageError(f"--version is '{version}', but the rules '{rules}' {follow}; leave it out.")
+    return followed
+
+
+def settled_policy(rules: str, policy: str | None) -> Policy:
+    """The eviction policy that applies. Raises UsageError for one that the rules do not have."""
+    if policy is not None and rules != "sglang":
+        raise UsageError(f"--policy is for the rules 'sglang'; the rules '{rules}' have one policy, leave it out.")
+    for known in POLICIES:
+        if known == (policy or "lru"):
+            return known
+    raise UsageError(f"--policy is '{policy}'; give one of {', '.join(POLICIES)}.")
+
+
+def make_replay(choice: Choice, rows: Sequence[TraceRow]) -> Replay:
+    """A replay of these rows; used once."""
+    if choice.rules in ("lru", "lru-head-first"):
+        refresh: Literal["tail_first", "head_first"] = "tail_first" if choice.rules == "lru" else "head_first"
+        return LruReplay(choice.block_size, choice.pool_blocks, refresh)
+    isolating = any(row.request.adapter or row.request.cache_salt for row in rows)
+    if choice.rules == "vllm":
+        settings = VllmReplaySettings(
+            rules=rules_of_version(choice.version or DEFAULT_VERSION),
+            block_size=choice.block_size,
+            pool_blocks=choice.pool_blocks,
+            concurrency=choice.concurrency,
+            outputs=choice.outputs,
+        )
+        return VllmReplay(settings, isolating)
+    return LedgerReplay(
+        lambda observer: _rules(choice, observer),
+        choice.block_size,
+        choice.pool_blocks,
+        choice.concurrency,
+        choice.outputs,
+        isolating,
+    )
+
+
+def _rules(choice: Choice, observer: CacheObserver) -> CacheRules:
+    cache = RadixCache(choice.pool_blocks, choice.block_size, choice.policy, observer=observer)
+    return SglangRequests(cache, choice.outputs)
