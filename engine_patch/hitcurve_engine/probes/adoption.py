@@ -18,6 +18,8 @@ class CacheShape:
     group: int
     """The group that is followed: the first with full attention, else the first."""
     groups: int
+    full_attention: bool
+    """Whether the group that is followed keeps all its blocks."""
     pool_blocks: int
     """Usable blocks."""
     withheld_blocks: int | None
@@ -42,6 +44,7 @@ def describe_cache(manager: Any, arguments: Sequence[Any], keywords: dict[str, A
         hash_block_size=getattr(pool, "hash_block_size", None) or block_size,
         group=group,
         groups=len(specs),
+        full_attention=_is_full_attention(specs[group]),
         pool_blocks=pool.num_gpu_blocks - 1,
         withheld_blocks=int(eagle) if len(specs) == 1 else None,
     )
@@ -78,11 +81,12 @@ def describe_engine(scheduler: Any) -> dict[str, Any]:
 
 
 def _followed_group(groups: Sequence[Any]) -> int:
-    for index, group in enumerate(groups):
-        name = type(group.kv_cache_spec).__name__
-        if "FullAttention" in name or name.startswith("MLA"):
-            return index
-    return 0
+    return next((index for index, group in enumerate(groups) if _is_full_attention(group)), 0)
+
+
+def _is_full_attention(group: Any) -> bool:
+    name = type(group.kv_cache_spec).__name__
+    return "FullAttention" in name or name.startswith("MLA")
 
 
 def _block_size(manager: Any, groups: Sequence[Any], group: int) -> int:

@@ -1,7 +1,8 @@
 """What the hooks append to the queue: tuples whose first item is one of these kinds, whose second is the time.
 
-They hold references to vLLM's own objects (a request, blocks), since reading those is work that can wait. Whatever
-changes before the replay reads it is copied on the engine's thread: counts, states, parts of lists.
+They hold references to vLLM's own objects (a request, its lists of hashes and blocks), since reading those is work
+that can wait, and copying a list costs more than everything else here. Those lists only grow, so that a stretch of
+them stays what it was; whatever does change before the replay reads it is copied on the engine's thread.
 """
 
 from typing import Any, Final
@@ -22,13 +23,13 @@ __all__ = [
 RawEvent = tuple[Any, ...]
 
 LOOKUP: Final = 0
-"""(kind, at_s, request, number of tokens, result of the lookup, hashes of the request)"""
+"""(kind, at_s, request, number of tokens, hit tokens, result of the lookup | None, hashes of the request)"""
 SCHEDULED: Final = 1
 """(kind, at_s, request, admitted hit tokens | None, external hit tokens)"""
 TAKEN: Final = 2
-"""(kind, at_s, blocks handed out, request | None): those that held content are evicted"""
+"""(kind, at_s, blocks handed out, how many, request | None): those that held content are evicted"""
 STORED: Final = 3
-"""(kind, at_s, request, group, first index, hashes, blocks, mask | None)"""
+"""(kind, at_s, request, group, first index, end index, hashes, blocks, index of the first of them, mask | None)"""
 FREED: Final = 4
 """(kind, at_s, request, state)"""
 RESET: Final = 5

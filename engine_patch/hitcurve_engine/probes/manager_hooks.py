@@ -35,7 +35,8 @@ def _on_lookup(original: Method, switch: Switch) -> Method:
                             hashes = request.block_hashes
                         except AttributeError:
                             hashes = manager.req_to_block_hashes.get(request.request_id)
-                        events.append((LOOKUP, monotonic(), request, request.num_tokens, result, hashes))
+                        found = result if probe.heals else None
+                        events.append((LOOKUP, monotonic(), request, request.num_tokens, result[1], found, hashes))
                     else:
                         probe.overflow()
             except Exception as error:
@@ -67,7 +68,8 @@ def _on_connector_lookup(original: Method, switch: Switch) -> Method:
                     probe.asked = request
                     if len(probe.events) < probe.limit:
                         tokens, hashes = request.num_tokens, request.block_hashes
-                        probe.events.append((LOOKUP, monotonic(), request, tokens, result, hashes))
+                        found = result if probe.heals else None
+                        probe.events.append((LOOKUP, monotonic(), request, tokens, result[1], found, hashes))
                     else:
                         probe.overflow()
             except Exception as error:

@@ -26,7 +26,7 @@ def _on_taken(original: Method, switch: Switch) -> Method:
                 probe = args[0]._hitcurve_probe
                 if probe is not None:
                     if len(probe.events) < probe.limit:
-                        probe.events.append((TAKEN, monotonic(), tuple(result), probe.current))
+                        probe.events.append((TAKEN, monotonic(), result, len(result), probe.current))
                     else:
                         probe.overflow()
             except Exception as error:
@@ -39,6 +39,7 @@ def _on_taken(original: Method, switch: Switch) -> Method:
 def _on_stored(original: Method, switch: Switch) -> Method:
     """``cache_full_blocks``: called with keywords; up to 0.10.0 it is given the hashes, and adds to them."""
     given_hashes = parameter_position(original, "block_hashes") is not None
+    has_groups = parameter_position(original, "kv_cache_group_id") is not None
     names = ("request", "blocks", "num_cached_blocks", "num_full_blocks", "block_size", "kv_cache_group_id")
     positions = {name: parameter_position(original, name) for name in (*names, "block_hashes", "block_mask")}
 
@@ -61,14 +62,15 @@ def _on_stored(original: Method, switch: Switch) -> Method:
                         return result
                     if len(probe.events) < probe.limit:
                         request = given["request"]
-                        step = given["block_size"] // probe.hash_block_size
+                        group = given["kv_cache_group_id"] if has_groups else 0
                         hashes = given["block_hashes"] if given_hashes else request.block_hashes
-                        event = (
-                            *(STORED, monotonic(), request, given.get("kv_cache_group_id", 0), first),
-                            *(hashes[first * step : end * step], given["blocks"][first:end]),
-                            given.get("block_mask"),
+                        mask = given.get("block_mask")
+                        blocks, offset = given["blocks"], 0
+                        if probe.copies:
+                            blocks, offset = blocks[first:end], first
+                        probe.events.append(
+                            (STORED, monotonic(), request, group, first, end, hashes, blocks, offset, mask)
                         )
-                        probe.events.append(event)
                     else:
                         probe.overflow()
             except Exception as error:

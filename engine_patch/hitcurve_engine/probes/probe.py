@@ -19,12 +19,27 @@ class Probe:
     queue. Of ``limit`` events more, ``dropped`` counts every one that was not taken up.
     """
 
-    __slots__ = ("asked", "current", "dropped", "events", "hash_block_size", "limit", "start", "started")
+    __slots__ = (
+        "asked",
+        "copies",
+        "current",
+        "dropped",
+        "events",
+        "hash_block_size",
+        "heals",
+        "limit",
+        "start",
+        "started",
+    )
 
-    def __init__(self, limit: int, hash_block_size: int, start: Callable[[], None]) -> None:
+    def __init__(self, limit: int, hash_block_size: int, start: Callable[[], None], *, copies: bool) -> None:
         self.events: deque[RawEvent] = deque()
         self.limit = limit
         self.hash_block_size = hash_block_size
+        self.copies = copies
+        """Whether the engine changes a request's list of blocks in place; else a reference to it will do."""
+        self.heals = False
+        """Whether events were lost, so that a lookup must tell which blocks it found."""
         self.dropped = 0
         self.asked: Any = None
         """The request of the last lookup, until it is scheduled."""
@@ -36,6 +51,7 @@ class Probe:
     def overflow(self) -> None:
         """The queue is full: drop this event, and leave a mark where events are missing."""
         self.dropped += 1
+        self.heals = True
         try:
             if self.events[-1] is not GAP_EVENT:
                 self.events[-1] = GAP_EVENT

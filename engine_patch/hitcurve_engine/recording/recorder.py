@@ -39,7 +39,9 @@ class Recorder:
     def __init__(
         self, shape: CacheShape, settings: Settings, switch: Switch, *, sinks: SinkMaker = make_sinks
     ) -> None:
-        self.probe = Probe(settings.queue_events, shape.hash_block_size, self.start)
+        self.probe = Probe(
+            settings.queue_events, shape.hash_block_size, self.start, copies=not shape.full_attention
+        )
         self.status = PatchStatus(errors=switch.errors)
         self._shape = shape
         self._settings = settings

@@ -64,8 +64,9 @@ class Replay:
             if self._switch.note(f"replay.{place}", error) >= MOST_ERRORS:
                 self._switch.turn_off(f"{MOST_ERRORS} errors in replay.{place}")
 
-    def _lookup(self, at_s: float, request: Any, tokens: int, result: Any, hashes: Any) -> None:
-        hit = _hit_tokens(result)
+    def _lookup(self, at_s: float, request: Any, tokens: int, hit: Any, result: Any, hashes: Any) -> None:
+        if not isinstance(hit, int) or hit < 0:
+            raise UnknownShape(f"a lookup returned {type(hit).__name__} as the number of tokens found")
         context = self._context(request)
         if tokens != context.keys_of_tokens:
             context.keys = self._keys_of(tokens, hashes)
@@ -85,7 +86,7 @@ class Replay:
             asked.image,
             skipped=skips_lookup(request),
         )
-        if hit and context.keys is not None:
+        if hit and result is not None:
             self._heal(context, result[0])
 
     def _scheduled(self, at_s: float, request: Any, admitted: int | None, external: int) -> None:
@@ -95,8 +96,9 @@ class Replay:
             self.ledger.external_lookup(context.request_id, at_s, asked, external)
         self.ledger.scheduled(context.request_id, at_s, admitted)
 
-    def _taken(self, at_s: float, blocks: Iterable[Any], request: Any) -> None:
-        self._evict(at_s, [block.block_id for block in blocks], None if request is None else request.request_id)
+    def _taken(self, at_s: float, blocks: Sequence[Any], count: int, request: Any) -> None:
+        block_ids = [block.block_id for block in blocks[:count]]
+        self._evict(at_s, block_ids, None if request is None else request.request_id)
 
     def _evict_blocks(self, at_s: float, block_ids: Iterable[int]) -> None:
         self._evict(at_s, block_ids, None)
@@ -107,24 +109,27 @@ class Replay:
         request: Any,
         group: int,
         first: int,
+        end: int,
         hashes: Sequence[Any],
         blocks: Sequence[Any],
+        offset: int,
         mask: Sequence[bool] | None,
     ) -> None:
         if group != self._shape.group:
             return
         context = self._context(request)
         step = self._shape.block_size // self._shape.hash_block_size
-        keys = [plain_hash(value) for value in hashes[step - 1 :: step]]
+        keys = [plain_hash(value) for value in hashes[(first + 1) * step - 1 : end * step : step]]
+        blocks = blocks[first - offset : end - offset]
         wanted = [index for index, block in enumerate(blocks) if block.block_id and (mask is None or mask[index])]
         replaced = [blocks[index].block_id for index in wanted if blocks[index].block_id in self._block_keys]
         if replaced:
             self._evict(at_s, replaced, None)
         if self._isolated:
             context.extend_content(request, self._shape.block_size, first + len(blocks), self._content_of)
-        for start, end in _runs(wanted):
-            content = context.content[first + start : first + end] if self._isolated else None
-            self.ledger.stored(at_s, keys[start:end], context.request_id, first + start, content)
+        for start, stop in _runs(wanted):
+            content = context.content[first + start : first + stop] if self._isolated else None
+            self.ledger.stored(at_s, keys[start:stop], context.request_id, first + start, content)
         for index in wanted:
             self._block_keys[blocks[index].block_id] = (keys[index], context.request_id)
         context.stored_blocks += len(wanted)
@@ -218,15 +223,6 @@ class Replay:
                 getattr(sink, method)(record)
             except Exception as error:
                 self._switch.note(f"{type(sink).__module__}.{method}", error)
-
-
-def _hit_tokens(result: Any) -> int:
-    if not isinstance(result, tuple) or len(result) < 2:
-        raise UnknownShape(f"a lookup returned {type(result).__name__}, not a tuple of blocks and tokens")
-    hit = result[1]
-    if not isinstance(hit, int) or hit < 0:
-        raise UnknownShape(f"a lookup returned {type(hit).__name__} as the number of tokens found")
-    return hit
 
 
 def _runs(indices: Sequence[int]) -> Iterable[tuple[int, int]]:
