@@ -1,8 +1,10 @@
 """A program of ours run as a child process: started in its own process group, its output kept in a file."""
 
+import contextlib
 import os
 import signal
 import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
@@ -11,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from hitcurve import child_guard
 from hitcurve.errors import EnvironmentFailed
 
 __all__ = ["LISTENING", "ChildProcess"]
@@ -26,7 +29,8 @@ class ChildProcess:
     """One child process and everything it starts; leaving the ``with`` block ends them all.
 
     ``log`` collects stdout and stderr. The child leads a process group of its own, so that Ctrl-C reaches only us
-    and a child that starts further processes (a vLLM server does) is ended whole.
+    and a child that starts further processes (a vLLM server does) is ended whole. Where we are killed and can end
+    nothing any more, a guard (``hitcurve.child_guard``) ends the group.
     """
 
     def __init__(
@@ -37,6 +41,7 @@ class ChildProcess:
         self.log = log
         self._environment = {**os.environ, "PYTHONUNBUFFERED": "1", **(environment or {})}
         self._process: subprocess.Popen[bytes] | None = None
+        self._guard: subprocess.Popen[bytes] | None = None
 
     def start(self) -> Self:
         """Start the program; EnvironmentFailed where it cannot be executed."""
@@ -53,6 +58,7 @@ class ChildProcess:
                 )
         except OSError as error:
             raise EnvironmentFailed(f"{self.name} could not be started: {error}.") from error
+        self._guard = _guard_of(self._process.pid)
         return self
 
     @property
@@ -84,9 +90,11 @@ class ChildProcess:
         """Exit code once the program has ended by itself; EnvironmentFailed when it does not."""
         assert self._process is not None
         try:
-            return self._process.wait(timeout_s)
+            code = self._process.wait(timeout_s)
         except subprocess.TimeoutExpired:
             raise EnvironmentFailed(f"{self.name} did not end within {timeout_s:g} s; see {self.log}.") from None
+        self._dismiss_guard()
+        return code
 
     def stop(self, grace_s: float = 10.0) -> None:
         """End the whole process group: politely first, by force after ``grace_s``."""
@@ -100,6 +108,7 @@ class ChildProcess:
         finally:
             self._signal(signal.SIGKILL)
             self._process.wait()
+            self._dismiss_guard()
 
     def __enter__(self) -> Self:
         return self if self._process else self.start()
@@ -108,6 +117,13 @@ class ChildProcess:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+    def _dismiss_guard(self) -> None:
+        if self._guard is not None:
+            # A guard that somebody ended takes no line.
+            with contextlib.suppress(BrokenPipeError):
+                self._guard.communicate(b"all is well\n")
+            self._guard = None
 
     def _announced(self) -> str | None:
         for line in self.log.read_text(errors="replace").splitlines():
@@ -134,6 +150,17 @@ class ChildProcess:
             os.killpg(self._process.pid, number)
         except ProcessLookupError:
             return
+
+
+def _guard_of(group: int) -> subprocess.Popen[bytes]:
+    """The process that ends ``group`` should we be gone; in a session of its own, so that no Ctrl-C ends it."""
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", child_guard.__file__, str(group)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
 
 
 def _answers(url: str) -> bool:

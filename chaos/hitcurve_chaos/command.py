@@ -13,7 +13,7 @@ from rich.table import Table
 from hitcurve.errors import BadFinding, UsageError
 from hitcurve_chaos.calls import HttpTransport
 from hitcurve_chaos.clock import SystemClock
-from hitcurve_chaos.interrupts import terminated_like_interrupted
+from hitcurve_chaos.interrupts import ended_like_interrupted
 from hitcurve_chaos.junit import write_junit
 from hitcurve_chaos.progress import ConsoleProgress
 from hitcurve_chaos.recover import recover as recover_run
@@ -103,7 +103,7 @@ def run(
     drawn = random.SystemRandom().randrange(_LARGEST_SEED) if seed is None else seed
     folder = out or Path("runs") / time.strftime("chaos-%Y%m%d-%H%M%S")
     record = RunRecord(folder, chosen, scenarios, drawn, HttpTransport(), SystemClock())
-    with terminated_like_interrupted(), record:
+    with ended_like_interrupted(), record:
         verdicts = run_scenarios(chosen, scenarios, folder, drawn, parameters, ConsoleProgress())
     if junit is not None:
         write_junit(junit, chosen.name, verdicts)

@@ -1,12 +1,14 @@
-"""Holding back Ctrl-C and SIGTERM while something must be finished."""
+"""Ctrl-C, SIGTERM and SIGHUP (the terminal was closed): all stop a run, none while something must be finished."""
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-__all__ = ["held_back", "terminated_like_interrupted"]
+__all__ = ["ended_like_interrupted", "held_back"]
+
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
@@ -20,7 +22,7 @@ def held_back() -> Iterator[None]:
     def remember(number: int, frame: FrameType | None) -> None:
         pending.append(number)
 
-    before = {number: signal.signal(number, remember) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, remember) for number in _heard((signal.SIGINT, *_ENDING))}
     try:
         yield
     finally:
@@ -31,8 +33,8 @@ def held_back() -> Iterator[None]:
 
 
 @contextmanager
-def terminated_like_interrupted() -> Iterator[None]:
-    """SIGTERM raises KeyboardInterrupt in the block, so that a stopped run undoes what it did."""
+def ended_like_interrupted() -> Iterator[None]:
+    """SIGTERM and SIGHUP raise KeyboardInterrupt in the block, so that a stopped run undoes what it did."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -40,8 +42,14 @@ def terminated_like_interrupted() -> Iterator[None]:
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    before = {number: signal.signal(number, interrupt) for number in _heard(_ENDING)}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _heard(numbers: Iterable[signal.Signals]) -> list[signal.Signals]:
+    """Those that are not ignored: a run under ``nohup`` goes on when the terminal is closed."""
+    return [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]

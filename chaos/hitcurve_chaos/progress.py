@@ -1,5 +1,6 @@
 """What people see of a run while it goes on."""
 
+import contextlib
 import sys
 from typing import Protocol
 
@@ -7,7 +8,7 @@ from rich.console import Console
 
 from hitcurve_chaos.verdict import Verdict
 
-__all__ = ["ConsoleProgress", "Progress", "Silent"]
+__all__ = ["ConsoleProgress", "Progress", "QuietConsole", "Silent"]
 
 _COLOURS = {"ok": "green", "bad": "red", "no_data": "yellow", "invalid": "yellow"}
 
@@ -30,17 +31,28 @@ class Silent:
         """Nothing."""
 
 
+class QuietConsole(Console):
+    """A console whose reader may go away: Rich would end the program then, in the middle of an undoing."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+
+
 class ConsoleProgress:
-    """One line a step, on stderr."""
+    """One line a step, on stderr; a terminal that was closed is told nothing and stops nothing."""
 
     def __init__(self, console: Console | None = None) -> None:
-        self._console = console or Console(file=sys.stderr, highlight=False)
+        self._console = console or QuietConsole(file=sys.stderr, highlight=False)
 
     def step(self, scenario: str, text: str) -> None:
-        self._console.print(f"{scenario}: {text}", markup=False, soft_wrap=True)
+        self._print(f"{scenario}: {text}")
 
     def verdict(self, verdict: Verdict) -> None:
         colour = _COLOURS[verdict.verdict]
-        self._console.print(f"[{colour}]{verdict.scenario}: {verdict.verdict}[/]", soft_wrap=True)
+        self._print(f"{verdict.scenario}: {verdict.verdict}", style=colour)
         for problem in verdict.problems:
-            self._console.print(f"  {problem}", markup=False, soft_wrap=True)
+            self._print(f"  {problem}")
+
+    def _print(self, text: str, style: str | None = None) -> None:
+        with contextlib.suppress(OSError):
+            self._console.print(text, style=style, markup=False, soft_wrap=True)

@@ -15,7 +15,7 @@ from hitcurve_chaos.calls import HttpTransport, NoAnswer
 from hitcurve_chaos.clock import SystemClock
 from hitcurve_chaos.curve import Curve, point_of
 from hitcurve_chaos.hypothesis import AtLeast, AtMost, Between, Expectation, OneOf
-from hitcurve_chaos.interrupts import held_back, terminated_like_interrupted
+from hitcurve_chaos.interrupts import ended_like_interrupted, held_back
 from hitcurve_chaos.journal import JournalFile, read_journal
 from hitcurve_chaos.observe import ExporterSource, ScrapeSource
 from hitcurve_chaos.parameters import COMMON_PARAMETERS, Parameter, resolve, seconds
@@ -267,6 +267,6 @@ def test_a_held_back_ctrl_c_comes_when_the_block_has_ended() -> None:
 
 
 def test_sigterm_interrupts_like_ctrl_c() -> None:
-    with pytest.raises(KeyboardInterrupt), terminated_like_interrupted():
+    with pytest.raises(KeyboardInterrupt), ended_like_interrupted():
         signal.raise_signal(signal.SIGTERM)
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL

@@ -1,12 +1,9 @@
 """``hitcurve demo``: the whole suite on this machine."""
 
 import json
-import signal
-import sys
 import time
 from pathlib import Path
-from types import FrameType
-from typing import Annotated, Literal, NoReturn
+from typing import Annotated, Literal
 
 import typer
 from rich.console import Console
@@ -15,6 +12,7 @@ from rich.table import Table
 from hitcurve.errors import BadFinding
 from hitcurve_chaos.demo.run import DemoResult, run_demo
 from hitcurve_chaos.demo.settings import SETTINGS
+from hitcurve_chaos.interrupts import ended_like_interrupted
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -40,10 +38,10 @@ def demo(
 
     Takes about two minutes. Everything listens on 127.0.0.1 only and is ended when the command ends.
     """
-    signal.signal(signal.SIGTERM, _as_interrupt)
     settings = SETTINGS[engine]
     folder = out or Path("runs", f"{time.strftime('%Y-%m-%d-%H%M%S')}-{engine}")
-    result = run_demo(engine, folder, seed, tuple(scenario or settings.scenarios), settings)
+    with ended_like_interrupted():
+        result = run_demo(engine, folder, seed, tuple(scenario or settings.scenarios), settings)
     if as_json:
         print(json.dumps(result.as_json()))
     else:
@@ -74,8 +72,3 @@ def _show(result: DemoResult) -> None:
             f"they differ by {agreed.blocks_per_request or 0:.3f} blocks per request"
         )
     print(f"report: {result.report}")
-
-
-def _as_interrupt(number: int, frame: FrameType | None) -> NoReturn:
-    print("hitcurve: ending everything that was started.", file=sys.stderr)
-    raise KeyboardInterrupt
