@@ -1,11 +1,11 @@
 """Benchmark of the estimator: ``python tests/benchmarks/estimator.py [--no-peers]``.
 
-Runs ``hitcurve estimate`` on the Mooncake conversation trace (12,031 requests, 145 M tokens) as a process: wall
-time and peak memory, all pool sizes. Then its parts: blocks a second through the curve, tokens a second through
-hashing. Then, side by side on the same trace, kvcache-simulator, llmtrafficlens, kvlint and libcachesim from the
-package index, each in a virtual environment of its own under ``.cache/hitcurve/benchmarks``; one that cannot be
-installed is skipped with a message. Prints one JSON line per measurement. Budgets: 1 s, 150 MB, 3 M blocks/s,
-30 M tokens/s.
+Runs ``hitcurve estimate`` on the Mooncake conversation trace (12,031 requests, 145 M tokens) as a process, all pool
+sizes, and in turn with it kvcache-simulator, llmtrafficlens, kvlint and libcachesim from the package index, each in
+a virtual environment of its own under ``.cache/hitcurve/benchmarks``; one that cannot be installed is skipped with
+a message. Prints wall time, peak memory and the answers of each, then what hitcurve answers to the same questions,
+then its parts: blocks a second through the curve, tokens a second through hashing. Budgets: 1 s, 150 MB,
+3 M blocks/s, 30 M tokens/s.
 
 The traces lie in the folder ``shared`` beside the checkout; ``HITCURVE_SHARED`` names another.
 """
@@ -108,42 +108,26 @@ def environment(package: str) -> Path | None:
     return folder / "bin"
 
 
-def timed(tool: str, command: list[str], folder: Path, runs: int) -> tuple[dict[str, Any], str]:
-    results = [measured(command, folder) for _ in range(runs)]
-    seconds = [one[0] for one in results]
-    figures = {
-        "tool": tool,
-        "best_s": round(min(seconds), 2),
-        "median_s": round(statistics.median(seconds), 2),
-        "peak_mb": round(max(one[1] for one in results)),
-    }
-    return figures, results[-1][2]
+def hitcurve(*arguments: str) -> list[str]:
+    return [str(Path(sys.executable).with_name("hitcurve")), "estimate", str(CONVERSATION), "--json", *arguments]
 
 
-def ours(folder: Path) -> None:
-    hitcurve = str(Path(sys.executable).with_name("hitcurve"))
-    figures, text = timed("hitcurve, all sizes", [hitcurve, "estimate", str(CONVERSATION), "--json"], folder, RUNS)
-    print(json.dumps({**figures, "ceiling": json.loads(text)["ceiling"]["token"]}))
+def answers(folder: Path) -> None:
+    """What hitcurve says at the sizes that the other tools are asked about."""
     pools = [word for pool in POOLS for word in ("--pool-blocks", str(pool))]
     for warm_up in ("0", "0.5"):
-        command = [hitcurve, "estimate", str(CONVERSATION), "--json", "--warm-up", warm_up, *pools]
-        answer = json.loads(measured(command, folder)[2])
-        print(
-            json.dumps(
-                {
-                    "tool": f"hitcurve, warm-up {warm_up}",
-                    "ceiling": {"token": answer["ceiling"]["token"], "engine_like": engine_ceiling(answer)},
-                    "hit_rate": {point["pool_blocks"]: point["hit_rate"] for point in answer["curve"]},
-                    "engine_like": {
-                        point["pool_blocks"]: point["engine_like_hit_rate"] for point in answer["curve"]
-                    },
-                    "hit_blocks": {
-                        point["pool_blocks"]: round(point["block_hit_rate"] * answer["query_blocks"])
-                        for point in answer["curve"]
-                    },
-                }
-            )
-        )
+        answer = json.loads(measured(hitcurve("--warm-up", warm_up, *pools), folder)[2])
+        points = {point["pool_blocks"]: point for point in answer["curve"]}
+        said = {
+            "tool": f"hitcurve, warm-up {warm_up}",
+            "ceiling": {"token": answer["ceiling"]["token"], "engine_like": engine_ceiling(answer)},
+            "hit_rate": {pool: point["hit_rate"] for pool, point in points.items()},
+            "engine_like": {pool: point["engine_like_hit_rate"] for pool, point in points.items()},
+            "hit_blocks": {
+                pool: round(point["block_hit_rate"] * answer["query_blocks"]) for pool, point in points.items()
+            },
+        }
+        print(json.dumps(said), flush=True)
 
 
 def engine_ceiling(answer: dict[str, Any]) -> float:
@@ -190,6 +174,10 @@ def clocked(work: Callable[[], object]) -> float:
     start = time.perf_counter()
     work()
     return time.perf_counter() - start
+
+
+def read_hitcurve(text: str) -> dict[str, Any]:
+    return {"counts": "whole log, all sizes", "ceiling": json.loads(text)["ceiling"]["token"]}
 
 
 def read_kvcache_simulator(text: str) -> dict[str, Any]:
@@ -243,19 +231,30 @@ PEERS = (
 )
 
 
-def peer(one: Peer, folder: Path) -> None:
-    programs = environment(one.package)
-    if programs is None:
-        return
-    command = one.command(programs, CONVERSATION)
-    try:
+def side_by_side(folder: Path, with_peers: bool) -> None:
+    """All tools in turn, again and again, so that a busy moment of the machine hits all of them."""
+    tools = [Peer("hitcurve", lambda programs, trace: hitcurve(), read_hitcurve)]
+    tools += PEERS if with_peers else ()
+    commands: dict[Peer, list[str]] = {}
+    for tool in tools:
+        programs = Path(sys.executable).parent if tool.package == "hitcurve" else environment(tool.package)
+        if programs is not None:
+            commands[tool] = tool.command(programs, CONVERSATION)
+    results: dict[Peer, list[tuple[float, float, str]]] = {tool: [] for tool in commands}
+    for turn in range(RUNS + 1):
+        for tool, command in commands.items():
+            if turn <= tool.runs:
+                results[tool].append(measured(command, folder))
+    for tool, runs in results.items():
         # The first run compiles what some of them bring as source; it is not counted.
-        if one.runs > 1:
-            measured(command, folder)
-        figures, text = timed(one.package, command, folder, one.runs)
-        print(json.dumps({**figures, **one.read(text)}))
-    except (subprocess.CalledProcessError, OSError, ValueError, KeyError) as error:
-        print(json.dumps({"tool": one.package, "skipped": f"its run failed: {error}"}))
+        seconds = [one[0] for one in runs[1:]]
+        figures = {
+            "tool": tool.package,
+            "best_s": round(min(seconds), 2),
+            "median_s": round(statistics.median(seconds), 2),
+            "peak_mb": round(max(one[1] for one in runs[1:])),
+        }
+        print(json.dumps({**figures, **tool.read(runs[-1][2])}), flush=True)
 
 
 def main() -> None:
@@ -263,11 +262,10 @@ def main() -> None:
         print(json.dumps({"skipped": f"no trace at {CONVERSATION}; set HITCURVE_SHARED"}))
         return
     with tempfile.TemporaryDirectory() as folder:
-        ours(Path(folder))
-        parts()
-        if "--no-peers" not in sys.argv:
-            for one in PEERS:
-                peer(one, Path(folder))
+        side_by_side(Path(folder), with_peers="--no-peers" not in sys.argv)
+        answers(Path(folder))
+    # Last, since a process starts with the peak memory of the one that made it.
+    parts()
 
 
 if __name__ == "__main__":

@@ -1,9 +1,12 @@
 """Where reuse breaks: the place, the cause, and the gain of moving the culprit, replayed."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
 from hitcurve_simulator.estimate.estimate import Estimator
-from hitcurve_simulator.estimate.reuse_breaks import find_breaks
+from hitcurve_simulator.estimate.reuse_breaks import Prompt, find_breaks, prompt_of
 from hitcurve_simulator.estimate.traffic import Traffic
 from hitcurve_simulator.estimate.volatile_text import volatile_at
 from hitcurve_simulator.traces import TraceRow
@@ -35,9 +38,9 @@ def test_a_timestamp_at_the_head_is_named_and_its_gain_is_a_replay(tokenizer: To
     assert [(one.found.cause, one.found.start, one.found.requests) for one in found] == [("timestamp", 6, 4)]
     (fixed,) = found
     moved = [f"It is . {RULES}{word}? {time}" for word, time in zip(WORDS, TIMES, strict=True)]
-    assert fixed.after == estimator(moved, tokenizer).curves.engine.rate_in(None)
-    assert fixed.before == estimator(texts, tokenizer).curves.engine.rate_in(None)
-    assert fixed.before < 0.05 < 0.6 < fixed.after
+    assert fixed.after.ceiling == estimator(moved, tokenizer).curves.engine.rate_in(None)
+    assert fixed.before.ceiling == estimator(texts, tokenizer).curves.engine.rate_in(None)
+    assert fixed.before.ceiling < 0.05 < 0.6 < fixed.after.ceiling
     assert fixed.found.texts[0].startswith("2026-11-01T10:05:07Z")
     assert fixed.found.texts[1].startswith("2026-11-02T10:06:07Z")
 
@@ -48,7 +51,7 @@ def test_one_fix_after_the_other_and_each_tenant_apart() -> None:
     both = [f"{one} at {time}: {text}" for one, time, text in zip(ids, TIMES, clean, strict=False)]
     found = estimator(both + clean, TextPieces(), "xxxxyyyy").breaks(None)
     assert [(one.found.group, one.found.cause) for one in found] == [("x", "request id"), ("x", "timestamp")]
-    first, second = (one.after - one.before for one in found if one.after and one.before)
+    first, second = ((one.after.ceiling or 0) - (one.before.ceiling or 0) for one in found)
     # With the id alone moved away the timestamp still ends the prefix.
     assert first == pytest.approx(0.0, abs=0.01)
     assert second > 0.3
@@ -60,15 +63,27 @@ def test_what_differs_without_a_known_cause_and_growing_chats_are_no_breaks() ->
     assert estimator(words, tokenizer).breaks(None) == []
     chat = ["Hello 1", "Hello 1 and 2", "Hello 1 and 2 and 3"]
     rows = estimator(chat, tokenizer).traffic.rows
-    assert find_breaks(rows, ["g"] * 3, tokenizer) == []
+    assert find_breaks([prompt_of(row, tokenizer) for row in rows], "g", tokenizer) == []
 
 
 def test_rows_that_are_not_text_are_left_alone() -> None:
-    tokenizer = TextPieces()
-    rows = tuple(
-        TraceRow(line, Request(f"line {line}", prompt_token_ids=[1000 + line, *range(40)])) for line in range(1, 4)
-    )
-    assert find_breaks(rows, ["g"] * 3, tokenizer) == []
+    prompts = [Prompt(np.array([1000 + line, *range(40)]), None) for line in range(3)]
+    assert find_breaks(prompts, "g", TextPieces()) == []
+    texts = [f"It is {time}. {RULES}" for time in TIMES]
+    with_text = estimator(texts, TextPieces())
+    bare = tuple(replace(row, from_text=False) for row in with_text.traffic.rows)
+    assert Estimator(replace(with_text.traffic, rows=bare)).breaks(None) == []
+
+
+def test_a_gain_may_show_only_in_the_pool() -> None:
+    """Each prompt comes twice, so without a limit half is found anyway; in a small pool only what is shared is."""
+    texts = [f"It is {time}. {RULES}{word}?" for word, time in zip(WORDS, TIMES, strict=True)]
+    twice = estimator([*texts, *texts], TextPieces())
+    size = len(twice.chains.engine.keys) // 10
+    (fixed,) = twice.breaks(2 * size)
+    assert fixed.before.in_pool is not None
+    assert fixed.after.in_pool is not None
+    assert fixed.before.in_pool < 0.05 < 0.6 < fixed.after.in_pool
 
 
 @pytest.mark.parametrize(

@@ -219,9 +219,10 @@ def test_text_shows_where_reuse_breaks(run: Run, tmp_path: Path) -> None:
         3,
         4,
     )
-    assert found["gain"] == pytest.approx(found["hit_rate_after"] - found["hit_rate_before"])
+    assert found["gain"] == pytest.approx(found["ceiling_after"] - found["ceiling_before"])
     assert found["gain"] > 0.5
     assert "breaks" not in answer(run, file, "--no-breaks")
+    assert (found["pool_blocks"], found["hit_rate_before"], found["gain_in_pool"]) == (None, None, None)
     said = " ".join(run(file)[1].split())
     assert "atlas: 3 of 4 prompts stop to agree with earlier ones at token" in said
     assert f"(+{100 * found['gain']:.2f} points)" in said

@@ -201,13 +201,20 @@ def _breaks(estimator: Estimator, pool: int | None) -> list[Json]:
             "of_requests": fixed.found.of_requests,
             "texts": list(fixed.found.texts),
             "fix": "move it to the end of the prompt",
+            "ceiling_before": fixed.before.ceiling,
+            "ceiling_after": fixed.after.ceiling,
+            "gain": _gain(fixed.before.ceiling, fixed.after.ceiling),
             "pool_blocks": pool,
-            "hit_rate_before": fixed.before,
-            "hit_rate_after": fixed.after,
-            "gain": None if fixed.before is None or fixed.after is None else fixed.after - fixed.before,
+            "hit_rate_before": fixed.before.in_pool,
+            "hit_rate_after": fixed.after.in_pool,
+            "gain_in_pool": _gain(fixed.before.in_pool, fixed.after.in_pool),
         }
         for fixed in estimator.breaks(pool)
     ]
+
+
+def _gain(before: float | None, after: float | None) -> float | None:
+    return None if before is None or after is None else after - before
 
 
 def _findings(findings: Sequence[FileFinding]) -> list[Json]:

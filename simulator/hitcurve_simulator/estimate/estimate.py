@@ -11,7 +11,7 @@ from hitcurve_simulator.estimate.hit_curve import HitCurve, hit_curve, hit_curve
 from hitcurve_simulator.estimate.isolation import Variant, group_names, isolation_variants
 from hitcurve_simulator.estimate.miss_shares import MissShares, miss_shares
 from hitcurve_simulator.estimate.reuse import Reuse, reuse_of
-from hitcurve_simulator.estimate.reuse_breaks import FixedBreak, fix_breaks
+from hitcurve_simulator.estimate.reuse_fixes import FixedBreak, Rates, fix_breaks
 from hitcurve_simulator.estimate.routing import POLICIES, Routed, route
 from hitcurve_simulator.estimate.traffic import Traffic
 from hitcurve_simulator.traces import TraceRow
@@ -103,14 +103,14 @@ class Estimator:
         return [route(self.chains.engine, replicas, policy, seed) for policy in POLICIES]
 
     def breaks(self, pool_blocks: int | None) -> list[FixedBreak]:
-        """Where reuse breaks by tenant and what fixing gains in a pool, engine-like; needs rows of text."""
+        """Where reuse breaks by tenant and what fixing gains, engine-like; needs rows of text."""
         groups = group_names(self.traffic.rows, "tenant")
 
-        def rate(rows: Sequence[TraceRow]) -> float | None:
-            engine = self._chains(rows, self.traffic.block_size).engine
-            return hit_curve_of(engine).rate_in(pool_blocks)
+        def rates(rows: Sequence[TraceRow]) -> Rates:
+            curve = hit_curve_of(self._chains(rows, self.traffic.block_size).engine)
+            return Rates(curve.rate_in(None), None if pool_blocks is None else curve.rate_in(pool_blocks))
 
-        return fix_breaks(self.traffic.rows, groups, self.traffic.tokenizer, rate)
+        return fix_breaks(self.traffic.rows, groups, self.traffic.tokenizer, rates)
 
     def _chains(self, rows: Sequence[TraceRow], block_size: int) -> Chains:
         traffic = self.traffic

@@ -128,12 +128,18 @@ def _routing(routing: Json) -> Table:
 
 def _print_breaks(console: Console, breaks: list[Json]) -> None:
     for one in breaks:
-        before, after = _rate(one["hit_rate_before"]), _rate(one["hit_rate_after"])
         examples = " / ".join(map(repr, one["texts"]))
+        gains = [("ceiling", one["ceiling_before"], one["ceiling_after"], one["gain"])]
+        if one["pool_blocks"] is not None:
+            pool = f"in {one['pool_blocks']:,} blocks"
+            gains.append((pool, one["hit_rate_before"], one["hit_rate_after"], one["gain_in_pool"]))
+        said = (
+            f"{name} {_rate(was)} -> {_rate(now)} ({100 * gain:+.2f} points)" for name, was, now, gain in gains
+        )
         console.print(
             f"reuse breaks: {one['group']}: {one['requests']:,} of {one['of_requests']:,} prompts stop to agree "
             f"with earlier ones at token {one['token']:,}: {one['cause']} ({examples}); {one['fix']}: "
-            f"{before} -> {after} (+{100 * one['gain']:.2f} points)",
+            f"{', '.join(said)}",
             markup=False,
         )
     if not breaks:
