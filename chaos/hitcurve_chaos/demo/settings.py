@@ -65,6 +65,13 @@ SETTINGS: Mapping[str, DemoSettings] = {
         suffix_tokens=100,
         output_tokens=4,
         request_window=200,
-        parameters={"baseline": 4.0, "baseline_within": 60.0, "hold": 15.0, "recover_within": 60.0},
+        parameters={
+            "baseline": 4.0,
+            "baseline_within": 60.0,
+            "hold": 18.0,
+            "recover_within": 60.0,
+            "refill": 1.6,
+            "prompt_tokens": 1000,
+        },
     ),
 }
