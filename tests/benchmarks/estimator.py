@@ -1,11 +1,11 @@
 """Benchmark of the estimator: ``python tests/benchmarks/estimator.py [--no-peers]``.
 
-Runs ``hitcurve estimate`` on the Mooncake conversation trace (12,031 requests, 145 M tokens) as a process, all pool
-sizes, and in turn with it kvcache-simulator, llmtrafficlens, kvlint and libcachesim from the package index, each in
-a virtual environment of its own under ``.cache/hitcurve/benchmarks``; one that cannot be installed is skipped with
-a message. Prints wall time, peak memory and the answers of each, then what hitcurve answers to the same questions,
-then its parts: blocks a second through the curve, tokens a second through hashing. Budgets: 1 s, 150 MB,
-3 M blocks/s, 30 M tokens/s.
+Runs ``hitcurve estimate`` on the Mooncake conversation trace (12,031 requests, 145 M tokens) as a process, all
+pool sizes, and in turn with it kvcache-simulator, llmtrafficlens, kvlint and libcachesim from the package index,
+each in a virtual environment of its own under ``.cache/hitcurve/benchmarks``; one that cannot be installed is
+skipped with a message. Prints wall time, peak memory and the answers of each, then what hitcurve answers to the
+same questions, then its parts: blocks a second through the curve, tokens a second through hashing. Budgets: 1 s,
+150 MB, 3 M blocks/s, 30 M tokens/s.
 
 The traces lie in the folder ``shared`` beside the checkout; ``HITCURVE_SHARED`` names another.
 """
