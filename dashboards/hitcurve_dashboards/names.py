@@ -1,4 +1,4 @@
-"""The metrics that dashboards and rules may name: our catalogue, the engines' own, and what rules record.
+"""The metrics that dashboards and rules may name: our catalogues, the engines' own, and what rules record.
 
 The names and kinds of vLLM's are those of the page that vLLM 0.32.0 serves; ``gpu_`` names are those of 0.8.5 to
 0.11. A scrape in OpenMetrics by Prometheus 2.x renames ``vllm:x`` to ``vllm_x``.
@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Literal
 
 from hitcurve.catalogue import CATALOGUE
+from hitcurve.engine_patch_catalogue import ENGINE_PATCH_CATALOGUE
 
 __all__ = ["INFO_SERIES", "VLLM", "Kind", "known_metrics"]
 
@@ -47,6 +48,9 @@ INFO_SERIES = frozenset({"vllm:cache_config_info", "vllm_cache_config_info"})
 def known_metrics(recorded: Iterable[str] = ()) -> dict[str, Kind]:
     """Every name with its kind; ``recorded`` are the names that rules record."""
     known: dict[str, Kind] = {metric.name: metric.kind for metric in CATALOGUE}
+    for added in ENGINE_PATCH_CATALOGUE:
+        parts = ("_bucket", "_sum", "_count") if added.kind == "histogram" else ("",)
+        known |= {added.name + part: "gauge" if added.kind == "gauge" else "counter" for part in parts}
     known |= {"up": "gauge"}
     for name, kind in VLLM.items():
         known[name] = kind

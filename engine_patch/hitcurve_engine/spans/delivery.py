@@ -118,10 +118,12 @@ class Delivery:
         while not self._abandoned:
             self._wake.wait(self._limits.delay_s)
             self._wake.clear()
+            # Read before the queue is looked at: whatever is offered comes before the end is announced.
+            ending = self._ending
             while self._queue and not self._abandoned:
                 self._send(self._take())
                 self._counts.busy_s = thread_time()
-            if self._ending:
+            if ending:
                 break
         for logger in loggers:
             logger.removeFilter(quiet)

@@ -136,8 +136,8 @@ from hitcurve_engine.recording.recorder import Recorder
 from hitcurve_engine.settings import Settings
 from hitcurve_engine.switch import Switch
 
-shape = {"block_size": 16, "hash_block_size": 16, "group": 0, "groups": 1, "pool_blocks": 100, "withheld_blocks": 0}
-shape = {one.name: shape.get(one.name, True) for one in fields(CacheShape)}
+sizes = {"block_size": 16, "hash_block_size": 16, "group": 0, "groups": 1, "pool_blocks": 100}
+shape = {one.name: sizes.get(one.name, True) for one in fields(CacheShape)}
 recorder = Recorder(CacheShape(**shape), Settings(), Switch())
 recorder.describe({"traces_endpoint": sys.argv[1]})
 
