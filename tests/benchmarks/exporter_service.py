@@ -1,5 +1,6 @@
-"""Benchmark of the exporter: ``python tests/benchmarks/exporter_service.py poll|page|memory|service``.
+"""Benchmark of the exporter: ``python tests/benchmarks/exporter_service.py parse|poll|page|memory|service``.
 
+``parse``    reading the recorded page of a real vLLM, beside prometheus_client.
 ``poll``     CPU time of one poll of one engine without the network: page read, curve judged, samples rendered.
 ``page``     time of one /metrics page of 1,000 engines, and of its compression.
 ``memory``   resident memory once 1,000 engines were scraped for an hour; takes two minutes.
@@ -21,12 +22,15 @@ import sys
 import tempfile
 import time
 import urllib.request
+from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
 
 from aiohttp import web
+from prometheus_client.parser import text_string_to_metric_families
 
 from hitcurve.child import ChildProcess
+from hitcurve.readers import read_page
 from hitcurve_exporter.configuration.records import ExporterConfig, TargetConfig
 from hitcurve_exporter.fleet import fleet_of
 from hitcurve_exporter.page.document import TEXT, page
@@ -84,12 +88,29 @@ def watched(scrapes: int) -> tuple[list[WatchedTarget], list[float]]:
     return [target for target, _ in pairs], spent
 
 
-def poll() -> None:
+def poll(_: float) -> None:
     _, spent = watched(20)
     print(json.dumps({"engines": ENGINES, "poll_ms": summary(spent), "page_bytes": len(engine_page(1, 1, 1))}))
 
 
-def memory() -> None:
+def parse(_: float) -> None:
+    """The recorded page of a real vLLM: our reader beside prometheus_client's parser."""
+    recorded = (Path(__file__).parent.parent / "core" / "vllm_0.32.0_page.prom").read_text()
+    readers: dict[str, Callable[[], object]] = {
+        "hitcurve_ms": lambda: read_page(recorded, "text/plain", at_s=1.0, monotonic_s=1.0),
+        "prometheus_client_ms": lambda: list(text_string_to_metric_families(recorded)),
+    }
+    spent: dict[str, list[float]] = {name: [] for name in readers}
+    for _ in range(60):
+        for name, read in readers.items():
+            began = time.process_time()
+            read()
+            spent[name].append(time.process_time() - began)
+    lines = {"lines": recorded.count("\n"), "bytes": len(recorded)}
+    print(json.dumps(lines | {name: summary(times) for name, times in spent.items()}))
+
+
+def memory(_: float) -> None:
     """Resident memory once the windows and the curve hold an hour."""
     before = resident_mb()
     known, _ = watched(SCRAPES_OF_AN_HOUR)
@@ -112,7 +133,7 @@ def resident_mb() -> float:
     return int(status.split("VmRSS:")[1].split()[0]) / 1024
 
 
-def page_time() -> None:
+def page_time(_: float) -> None:
     known, _ = watched(4)
     built, compressed = [], []
     for _ in range(21):
@@ -216,10 +237,10 @@ def summary(seconds: list[float]) -> dict[str, float]:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["poll", "page", "memory", "service", "all"], nargs="?", default="all")
+    measures = {"parse": parse, "poll": poll, "page": page_time, "memory": memory, "service": service}
+    parser.add_argument("what", choices=[*measures, "all"], nargs="?", default="all")
     parser.add_argument("--seconds", type=float, default=90.0)
     chosen = parser.parse_args()
-    measures = {"poll": poll, "page": page_time, "memory": memory, "service": lambda: service(chosen.seconds)}
     for name, measure in measures.items():
         if chosen.what in (name, "all"):
-            measure()
+            measure(chosen.seconds)
