@@ -182,3 +182,15 @@ def test_block_size_of_ids_may_be_a_multiple(size: int) -> None:
         same = hit_curve_of(getattr(chains_of(coarse, SIZE * size, SIZE), kind))
         for pool in (1, 2, 3, None):
             assert curve.tokens_in(pool) == same.tokens_in(pool)
+
+
+@given(st.lists(st.lists(LETTERS, min_size=1, max_size=5), min_size=1, max_size=12))
+@settings(max_examples=100, deadline=None)
+def test_with_tokens_the_partial_block_takes_one_place_of_vllms_pool(prompts: list[list[int]]) -> None:
+    rows = [
+        token_row(line, [letter for letter in letters for _ in range(SIZE)] + [90 + line])
+        for line, letters in enumerate(prompts, 1)
+    ]
+    curve = hit_curve_of(chains_of(rows, SIZE, SIZE).engine)
+    for pool in range(max(map(len, prompts)), sum(map(len, prompts)) + 1):
+        assert curve.tokens_in(pool) == vllm(rows, pool + 1).hit_tokens, pool
