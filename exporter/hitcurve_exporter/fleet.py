@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import sqrt
 
-from hitcurve.counters import hit_rate
 from hitcurve.monitor import total_windows
 from hitcurve.reading import STATES, Reading, WindowRate
 
@@ -63,24 +62,21 @@ def fleet_of(readings: Iterable[Reading]) -> Fleet:
 def _model_of(readings: list[Reading]) -> ModelFleet:
     up = [reading for reading in readings if reading.up]
     windows = total_windows(up)
-    spreads = {window.window_s: _spread(window, up) for window in windows}
-    return ModelFleet(
-        len(readings),
-        len(up),
-        windows,
-        {length: spread for length, spread in spreads.items() if spread is not None},
-    )
+    return ModelFleet(len(readings), len(up), windows, _spreads(windows, up))
 
 
-def _spread(total: WindowRate, readings: Iterable[Reading]) -> float | None:
-    parts = [
-        window
-        for reading in readings
-        for window in reading.windows
-        if window.window_s == total.window_s and window.queries > 0
-    ]
-    whole = hit_rate(total.queries, total.hits)
-    if len(parts) < 2 or whole is None:
-        return None
-    squares = sum(part.queries * ((part.hit_rate or 0.0) - whole) ** 2 for part in parts)
-    return sqrt(squares / total.queries)
+def _spreads(totals: Iterable[WindowRate], readings: Iterable[Reading]) -> dict[float, float]:
+    whole = {total.window_s: total for total in totals}
+    squares = dict.fromkeys(whole, 0.0)
+    engines = dict.fromkeys(whole, 0)
+    for reading in readings:
+        for window in reading.windows:
+            total_rate = whole[window.window_s].hit_rate
+            if window.hit_rate is not None and total_rate is not None:
+                squares[window.window_s] += window.queries * (window.hit_rate - total_rate) ** 2
+                engines[window.window_s] += 1
+    return {
+        window_s: sqrt(squares[window_s] / total.queries)
+        for window_s, total in whole.items()
+        if engines[window_s] > 1
+    }
