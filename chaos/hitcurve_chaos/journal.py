@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, BinaryIO, Literal, Protocol
 
 from hitcurve.errors import UsageError
 from hitcurve_chaos.clock import Clock
@@ -13,6 +13,7 @@ from hitcurve_chaos.clock import Clock
 __all__ = ["JOURNAL_FILE", "Event", "Journal", "JournalEntry", "JournalFile", "read_journal"]
 
 JOURNAL_FILE = "journal.jsonl"
+_BEGIN = b'{"at_s": '
 
 Event = Literal[
     "scenario_started",
@@ -22,6 +23,7 @@ Event = Literal[
     "fault_injecting",
     "fault_injected",
     "fault_refused",
+    "fault_continuing",
     "fault_undoing",
     "fault_undone",
     "fault_undo_failed",
@@ -39,6 +41,8 @@ class JournalEntry:
     scenario: str
     event: str
     detail: Mapping[str, Any]
+    line: int = 0
+    """Where it stands in ``journal.jsonl``, from 1."""
 
 
 class Journal(Protocol):
@@ -58,8 +62,9 @@ class JournalFile:
         line = json.dumps(
             {"at_s": self._clock.now(), "scenario": scenario, "event": event, "detail": detail}, default=str
         )
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(line + "\n")
+        with self._path.open("a+b") as file:
+            _drop_torn_line(file)
+            file.write(line.encode() + b"\n")
             file.flush()
             os.fsync(file.fileno())
 
@@ -71,19 +76,52 @@ def read_journal(folder: Path) -> Iterator[JournalEntry]:
     """
     path = folder / JOURNAL_FILE
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        *lines, rest = path.read_bytes().split(b"\n")
     except OSError as error:
         raise UsageError(
             f"{path} cannot be read ({error.strerror}); name the folder of a chaos run, the one given as --out."
         ) from error
     for number, line in enumerate(lines, start=1):
-        try:
-            values = json.loads(line)
-            entry = JournalEntry(values["at_s"], values["scenario"], values["event"], values["detail"])
-        except (ValueError, KeyError, TypeError) as error:
-            if number == len(lines):
-                return
-            raise UsageError(
-                f"{path}:{number} is not a journal entry; restore the file as the run wrote it, or undo by hand."
-            ) from error
-        yield entry
+        yield _entry(path, number, line)
+    if rest and not _torn(rest):
+        yield _entry(path, len(lines) + 1, rest)
+
+
+def _entry(path: Path, number: int, line: bytes) -> JournalEntry:
+    try:
+        values = json.loads(line)
+        entry = JournalEntry(values["at_s"], values["scenario"], values["event"], values["detail"], number)
+        for value, kind in (
+            (entry.at_s, int | float),
+            (entry.scenario, str),
+            (entry.event, str),
+            (entry.detail, dict),
+        ):
+            if not isinstance(value, kind):
+                raise TypeError
+    except (ValueError, KeyError, TypeError) as error:
+        raise UsageError(
+            f"{path}:{number} is not a journal entry; restore the file as the run wrote it, or undo by hand."
+        ) from error
+    return entry
+
+
+def _torn(line: bytes) -> bool:
+    """Whether it is the begin of a line as ``JournalFile`` writes it, and not some other content."""
+    if not (line.startswith(_BEGIN) or _BEGIN.startswith(line)):
+        return False
+    try:
+        json.loads(line)
+    except ValueError:
+        return True
+    return False
+
+
+def _drop_torn_line(file: BinaryIO) -> None:
+    """Cut off what a killed writer left of a line; else the next entry would be written behind it."""
+    file.seek(0)
+    rest = file.read().rpartition(b"\n")[2]
+    if rest and _torn(rest):
+        file.truncate(file.tell() - len(rest))
+    elif rest:
+        file.write(b"\n")

@@ -6,17 +6,19 @@ was touched. Load generators of a dead run end by themselves after a while; here
 
 import os
 import signal
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from hitcurve.errors import UsageError
 from hitcurve_chaos.calls import Transport
 from hitcurve_chaos.clock import Clock
 from hitcurve_chaos.faults.fault import Undo
-from hitcurve_chaos.faults.left_over import undo_record
-from hitcurve_chaos.journal import Event, JournalEntry, JournalFile, read_journal
-from hitcurve_chaos.targets import described, require_allowed
+from hitcurve_chaos.faults.left_over import check_record, undo_record
+from hitcurve_chaos.journal import JOURNAL_FILE, Event, JournalEntry, JournalFile, read_journal
+from hitcurve_chaos.run_lock import held
+from hitcurve_chaos.targets import Target, described, require_allowed
 
 __all__ = ["Recovered", "end_orphan_loads", "left_over", "recover"]
 
@@ -33,10 +35,10 @@ class Recovered:
 
 
 def left_over(entries: Iterable[JournalEntry]) -> list[JournalEntry]:
-    """The ``fault_injecting`` entries whose fault may still be there, in order."""
+    """The last entry with the record of each fault that may still be there, in order."""
     open_faults: dict[str, JournalEntry] = {}
     for entry in entries:
-        if entry.event == "fault_injecting":
+        if entry.event in ("fault_injecting", "fault_continuing"):
             open_faults[entry.scenario] = entry
         elif entry.event == "fault_undone" or (
             entry.event == "fault_refused" and not entry.detail.get("touched", True)
@@ -50,27 +52,48 @@ def recover(
 ) -> list[Recovered]:
     """Undo every fault the run in ``folder`` left; the journal gets an entry before and after each.
 
-    UsageError where the folder has no readable journal or a target is no longer allowed.
+    UsageError where the run still lives, its journal cannot be read, or a target is no longer allowed.
     """
-    pending = left_over(read_journal(folder))
+    left_over(read_journal(folder))
+    alive = (
+        f"the run in {folder} is still going; end it with Ctrl-C, which undoes its faults, "
+        "and recover only what a dead run has left."
+    )
+    with held(folder, otherwise=alive):
+        return _undo_all(folder, clock, transport, end_loads or end_orphan_loads)
+
+
+def _undo_all(
+    folder: Path, clock: Clock, transport: Transport, end_loads: Callable[[Path], int]
+) -> list[Recovered]:
+    pending = [_pending(folder, entry) for entry in left_over(read_journal(folder))]
     journal = JournalFile(folder, clock)
-    (end_loads or end_orphan_loads)(folder)
+    end_loads(folder)
     done = []
-    for entry in pending:
-        record = entry.detail["record"]
-        try:
-            target = described(entry.detail["target"])
-        except (KeyError, TypeError) as error:
-            raise UsageError(
-                f"the journal in {folder} does not say which target '{entry.scenario}' acted on; undo it by hand."
-            ) from error
-        require_allowed(target)
-        journal.write(entry.scenario, "fault_undoing", by="recover")
+    for scenario, record, target in pending:
+        journal.write(scenario, "fault_undoing", by="recover")
         undo = undo_record(record, target, transport)
         event: Event = "fault_undone" if undo.restored else "fault_undo_failed"
-        journal.write(entry.scenario, event, by="recover", sentence=undo.sentence, **undo.detail)
-        done.append(Recovered(entry.scenario, str(record["fault"]), undo))
+        journal.write(scenario, event, by="recover", sentence=undo.sentence, **undo.detail)
+        done.append(Recovered(scenario, record["fault"], undo))
     return done
+
+
+def _pending(folder: Path, entry: JournalEntry) -> tuple[str, Mapping[str, Any], Target]:
+    """Scenario, record and target of a fault that is left over; UsageError where it cannot be undone from them."""
+    place = f"{folder / JOURNAL_FILE}:{entry.line}"
+    try:
+        record = check_record(entry.detail.get("record"))
+    except ValueError as error:
+        raise UsageError(f"{place} {error}.") from error
+    try:
+        target = described(entry.detail["target"])
+    except (KeyError, TypeError) as error:
+        raise UsageError(
+            f"{place} does not say which target '{entry.scenario}' acted on; undo it by hand."
+        ) from error
+    require_allowed(target)
+    return entry.scenario, record, target
 
 
 def end_orphan_loads(folder: Path) -> int:

@@ -13,6 +13,7 @@ from hitcurve.errors import UsageError
 from hitcurve_chaos.calls import NoAnswer, Transport
 from hitcurve_chaos.clock import Clock
 from hitcurve_chaos.request_tail import BACKGROUND
+from hitcurve_chaos.run_lock import make_run_folder
 from hitcurve_chaos.targets import Target
 
 __all__ = ["RunRecord"]
@@ -37,12 +38,7 @@ class RunRecord:
     def __enter__(self) -> Self:
         if (self._folder / _RUN_FILE).exists():
             raise UsageError(f"{self._folder} already holds a run; name a new folder with --out.")
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UsageError(
-                f"the run folder {self._folder} cannot be made ({error.strerror}); give another --out."
-            ) from error
+        make_run_folder(self._folder)
         target = self._target
         arguments = {key: value for key, value in target.load.items() if key != "profile"}
         profile = target.load.get("profile") or "trace"

@@ -14,7 +14,7 @@ from hitcurve_chaos.calls import HttpTransport, Transport
 from hitcurve_chaos.clock import Clock, SystemClock
 from hitcurve_chaos.conclusion import NOT_RESTORED, conclude
 from hitcurve_chaos.interrupts import held_back
-from hitcurve_chaos.journal import JournalFile
+from hitcurve_chaos.journal import JOURNAL_FILE, JournalFile
 from hitcurve_chaos.loads import Loads, RunningLoad
 from hitcurve_chaos.observe import CurveSource
 from hitcurve_chaos.parameters import Settings, resolve
@@ -23,6 +23,7 @@ from hitcurve_chaos.probe import Probe
 from hitcurve_chaos.process_loads import ProcessLoads
 from hitcurve_chaos.progress import Progress, Silent
 from hitcurve_chaos.request_tail import BACKGROUND, REQUESTS_FILE
+from hitcurve_chaos.run_lock import held, make_run_folder
 from hitcurve_chaos.scenario_run import ScenarioRun
 from hitcurve_chaos.scenarios.registry import find_scenarios
 from hitcurve_chaos.scenarios.scenario import Bench, Scenario
@@ -65,9 +66,23 @@ def run_scenarios(
     """
     require_allowed(target)
     planned = plan(scenarios, parameters)
-    folder = _prepare(out_dir)
+    folder = out_dir.resolve()
+    make_run_folder(folder)
+    with held(folder, otherwise=f"{folder} is in use by another run; name a new folder with --out."):
+        return _run_in(folder, target, planned, seed, progress or Silent(), tools)
+
+
+def _run_in(
+    folder: Path,
+    target: Target,
+    planned: Sequence[tuple[Scenario, Settings]],
+    seed: int,
+    progress: Progress,
+    tools: Tools | None,
+) -> list[Verdict]:
+    if (folder / JOURNAL_FILE).exists():
+        raise UsageError(f"{folder} already holds a run; name a new folder with --out.")
     tools = tools or Tools(SystemClock(), HttpTransport(), ProcessLoads, open_source)
-    progress = progress or Silent()
     loads = tools.loads(target, folder, seed)
     with tools.source(target, tools.transport) as source:
         run = _Run(target, folder, seed, tools, progress, loads, Watch(source, folder, tools.clock))
@@ -169,16 +184,3 @@ class _Run:
             seed=self.seed,
             baseline_from_s=baseline_from_s,
         )
-
-
-def _prepare(out_dir: Path) -> Path:
-    folder = out_dir.resolve()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(
-            f"the run folder {folder} cannot be made ({error.strerror}); choose another --out."
-        ) from error
-    if (folder / "journal.jsonl").exists():
-        raise UsageError(f"{folder} already holds a run; name a new folder with --out.")
-    return folder

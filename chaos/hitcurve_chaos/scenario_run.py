@@ -4,7 +4,7 @@ Whatever happens in between, a fault that may have been injected is undone befor
 journal tells it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -99,7 +99,11 @@ class ScenarioRun:
         self._say(injection.sentence)
 
     def _hold(self, fault: Fault) -> None:
-        self.bench.watch.for_seconds(self.bench.settings["hold"], tick=fault.tick)
+        def before_step(step: Mapping[str, Any]) -> None:
+            record, target = fault.record(), describe(self.bench.target)
+            self._note("fault_continuing", record=record, target=target, step=dict(step))
+
+        self.bench.watch.for_seconds(self.bench.settings["hold"], tick=lambda: fault.tick(before_step))
         self.watched_to_s = self.bench.clock.now()
 
     def _undo(self, fault: Fault) -> None:

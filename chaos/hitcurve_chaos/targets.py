@@ -150,7 +150,16 @@ def describe(target: Target) -> dict[str, Any]:
 
 def described(values: Mapping[str, Any]) -> Target:
     """The inverse of ``describe``; KeyError or TypeError where it is not one."""
-    return Target(**{**values, "admin": AdminAccess(**values["admin"])})
+    target = Target(**{**values, "admin": AdminAccess(**values["admin"])})
+    texts = (target.name, target.engine, target.model, target.admin.reset_path)
+    optional_texts = (target.admin.url, target.admin.api_key_env)
+    if not all(isinstance(text, str) for text in texts) or not all(
+        text is None or isinstance(text, str) for text in optional_texts
+    ):
+        raise TypeError("not a description of a target")
+    if not isinstance(target.allow_chaos, bool):
+        raise TypeError("not a description of a target")
+    return target
 
 
 def _target(place: Place) -> Target:

@@ -128,6 +128,8 @@ def entry(event: str, **detail: Any) -> JournalEntry:
         ([entry("fault_injecting"), entry("fault_undoing")], 1),
         ([entry("fault_injecting"), entry("fault_undoing"), entry("fault_undo_failed")], 1),
         ([entry("fault_injecting"), entry("fault_undoing"), entry("fault_undone")], 0),
+        ([entry("fault_injecting"), entry("fault_undone"), entry("fault_continuing")], 1),
+        ([entry("fault_injecting"), entry("fault_continuing"), entry("fault_undone")], 0),
     ],
 )
 def test_a_fault_is_left_over_until_the_journal_says_it_is_gone(

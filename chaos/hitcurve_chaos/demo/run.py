@@ -21,6 +21,7 @@ from hitcurve_chaos.demo.settings import DemoSettings
 from hitcurve_chaos.progress import ConsoleProgress, Progress
 from hitcurve_chaos.report import write_report
 from hitcurve_chaos.report.run_folder import load_run_folder
+from hitcurve_chaos.run_lock import make_run_folder
 from hitcurve_chaos.runner import plan, run_scenarios
 from hitcurve_chaos.targets import Adapter, Target
 from hitcurve_chaos.verdict import Verdict
@@ -98,12 +99,7 @@ def run_demo(
 def _new_folder(folder: Path) -> Path:
     if folder.exists() and any(folder.iterdir() if folder.is_dir() else [folder]):
         raise UsageError(f"{folder} is not an empty folder; name another one with --out.")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(
-            f"the run folder {folder} cannot be made ({error.strerror}); choose another --out."
-        ) from error
+    make_run_folder(folder)
     return folder
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from hitcurve_chaos.calls import Answer, NoAnswer, Transport
 from hitcurve_chaos.clock import Clock
-from hitcurve_chaos.faults.fault import Injection, InjectionOutcome, Undo
+from hitcurve_chaos.faults.fault import BeforeStep, Injection, InjectionOutcome, Undo
 from hitcurve_chaos.loads import Loads, RunningLoad
 from hitcurve_chaos.probe import Probe
 from hitcurve_chaos.targets import Adapter, Target
@@ -98,7 +98,7 @@ class AdapterChurnFault:
             return refusal
         return Injection("applied", f"{len(self._held)} adapters were loaded and are in use", self.record())
 
-    def tick(self) -> None:
+    def tick(self, before_step: BeforeStep) -> None:
         problem = self._load.problem() if self._load else None
         if problem is not None and problem not in self._troubles:
             self._troubles.append(problem)
@@ -111,6 +111,7 @@ class AdapterChurnFault:
                 self._held.remove(name)
             else:
                 self._troubles.append(trouble)
+        before_step({"adapters": [self._name(self.generations + 1, adapter) for adapter in self.adapters]})
         refusal = self._next_generation()
         if refusal is not None:
             self._troubles.append(refusal.sentence)
@@ -126,7 +127,7 @@ class AdapterChurnFault:
         self.generations += 1
         self._since_s = self.clock.now()
         for adapter in self.adapters:
-            name = f"{self.prefix}{self.generations}-{adapter.name}"
+            name = self._name(self.generations, adapter)
             self._held.append(name)
             try:
                 answer = self.endpoints.load(name, adapter.path)
@@ -142,6 +143,9 @@ class AdapterChurnFault:
             {**self.traffic, "model": tuple(self._held), "duration": self.lasts_s},
         )
         return None
+
+    def _name(self, generation: int, adapter: Adapter) -> str:
+        return f"{self.prefix}{generation}-{adapter.name}"
 
     def _refusal(self, adapter: Adapter, answer: Answer) -> Injection:
         outcome: InjectionOutcome = "failed" if self._held else "refused"

@@ -1,12 +1,14 @@
 """What a fault is, and what became of it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-__all__ = ["Fault", "Injection", "InjectionOutcome", "Undo"]
+__all__ = ["BeforeStep", "Fault", "Injection", "InjectionOutcome", "Undo"]
 
 InjectionOutcome = Literal["applied", "refused", "unsupported", "unverified", "partial", "failed"]
+BeforeStep = Callable[[Mapping[str, Any]], None]
+"""Journals that a fault goes on, given the particulars of what it does next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +54,11 @@ class Fault(Protocol):
     def inject(self) -> Injection:
         """Begin. Returns what became of it."""
 
-    def tick(self) -> None:
-        """Take the next step of a fault that acts in steps; called again and again while it lasts."""
+    def tick(self, before_step: BeforeStep) -> None:
+        """Take the next step of a fault that acts in steps; called again and again while it lasts.
+
+        ``before_step`` is called before anything more is put on the engine.
+        """
 
     def undo(self) -> Undo:
         """Put things back as they were."""

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from hitcurve_chaos.calls import Answer, NoAnswer, Transport
 from hitcurve_chaos.clock import Clock
-from hitcurve_chaos.faults.fault import Injection, InjectionOutcome, Undo
+from hitcurve_chaos.faults.fault import BeforeStep, Injection, InjectionOutcome, Undo
 from hitcurve_chaos.probe import Probe
 from hitcurve_chaos.targets import Target
 
@@ -92,7 +92,7 @@ class ResetFault:
             pause_s *= 2
         raise AssertionError("unreachable")
 
-    def tick(self) -> None:
+    def tick(self, before_step: BeforeStep) -> None:
         """A reset is a single blow."""
 
     def undo(self) -> Undo:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hitcurve_chaos.clock import Clock
-from hitcurve_chaos.faults.fault import Injection, Undo
+from hitcurve_chaos.faults.fault import BeforeStep, Injection, Undo
 from hitcurve_chaos.loads import Loads, RunningLoad
 
 __all__ = ["PRESSURE", "UniqueTrafficFault", "pressure_size"]
@@ -68,7 +68,7 @@ class UniqueTrafficFault:
         sentence = f"{self.rate:.3g} unique prompts of {self.size.prompt_tokens} tokens a second"
         return Injection("applied", sentence, self.record())
 
-    def tick(self) -> None:
+    def tick(self, before_step: BeforeStep) -> None:
         self.trouble = self.trouble or (self._load.problem() if self._load else None)
         if self.trouble or self.raises >= _MOST_RAISES or self.rate >= self.most_per_s:
             return
@@ -76,11 +76,16 @@ class UniqueTrafficFault:
             self._stop()
             self.raises += 1
             self.rate = min(self.rate * 2, self.most_per_s)
+            before_step({"load": self._load_name, "rate": self.rate})
             self._start()
 
     def undo(self) -> Undo:
         self._stop()
         return Undo(True, "the pressure load has ended", {"rate": self.rate, "raises": self.raises})
+
+    @property
+    def _load_name(self) -> str:
+        return f"{PRESSURE}-{self.raises + 1}"
 
     def _start(self) -> None:
         settings = {
@@ -91,7 +96,7 @@ class UniqueTrafficFault:
             "seed": self.seed + 1 + self.raises,
             "duration": self.lasts_s,
         }
-        self._load = self.loads.start(f"{PRESSURE}-{self.raises + 1}", settings)
+        self._load = self.loads.start(self._load_name, settings)
         self._started_s = self.clock.now()
 
     def _stop(self) -> None:
