@@ -1,9 +1,9 @@
 """The recipe scenario on the real ``KVCacheManager`` of whichever vLLM release is first on PYTHONPATH.
 
-Runs in the environment of a real vLLM: ``python scenario.py patched|unpatched plugin|scheduler-cls``. It needs no GPU and no compiled part of vLLM, and is written for
-every release from 0.8.5 on: what a constructor does not know it is not given. Prints one JSON object: the answers of
-the manager, its own counters and evictions, and, patched, what the ledger says and whether every return value was
-the original's own object.
+Runs in the environment of a real vLLM: ``python scenario.py patched|unpatched plugin|scheduler-cls``. It needs no
+GPU and no compiled part of vLLM, and is written for every release from 0.8.5 on: what a constructor does not know
+it is not given. Prints one JSON object: the answers of the manager, its own counters and evictions, and, patched,
+what the ledger says and which methods returned another object than the original's.
 """
 
 import dataclasses
@@ -49,7 +49,6 @@ class Engine:
             hash_block_size=BLOCK_SIZE,
             scheduler_block_size=BLOCK_SIZE,
         )
-        self.queries = self.hits = 0
         self.takes_admitted = (
             "num_new_computed_tokens" in inspect.signature(KVCacheManager.allocate_slots).parameters
         )
