@@ -7,6 +7,9 @@ from hitcurve.reading import Interval
 __all__ = ["Batch", "Sum", "batch_from"]
 
 
+_LEAST_REQUESTS = 1e-3
+
+
 @dataclass(frozen=True, slots=True)
 class Batch:
     """What one interval proves. Volumes in tokens; ``requests`` is estimated where the engine counts none."""
@@ -45,7 +48,7 @@ def batch_from(interval: Interval, tokens_per_request: float) -> Batch | None:
         to_s=interval.to_s,
         queries=queries,
         hits=min(max(hits, 0.0), queries),
-        requests=queries / tokens_per_request if requests is None else requests,
+        requests=max(queries / tokens_per_request, _LEAST_REQUESTS) if requests is None else max(requests, 1.0),
         requests_known=requests is not None,
         volume_known=interval.queries is not None,
     )

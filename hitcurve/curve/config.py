@@ -12,7 +12,7 @@ class CurveConfig:
     Nothing here depends on the scrape interval. Raises ValueError where a value cannot work.
     """
 
-    false_alarms_per_day: float = 0.02
+    false_alarms_per_day: float = 0.1
     """Budget per engine and test. Smaller means more evidence, so a later alarm, before a fall is named."""
     tokens_per_request: float = 2000.0
     """Query tokens taken as one request where the engine does not count requests. Larger is more cautious."""

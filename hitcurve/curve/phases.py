@@ -270,7 +270,7 @@ class Phases:
         if track.drop.score < track.threshold or run.rate is None or recent.rate is None:
             return False
         lasting_s = config.burst_lasting_s if burst else config.lasting_s
-        lasts = run.scrapes >= config.lasting_scrapes and run.to_s - run.from_s >= lasting_s
+        lasts = track.drop.votes >= config.lasting_scrapes and run.to_s - run.from_s >= lasting_s
         deep = run.rate <= level - 0.9 * track.least_step and recent.rate <= level - track.least_step / 2
         return lasts and deep
 

@@ -13,7 +13,7 @@ from hitcurve.curve.noise import clipped
 __all__ = ["StepTest", "threshold"]
 
 _DAY_S = 86_400.0
-_LEAST_REQUESTS_A_DAY = 500.0
+_LEAST_REQUESTS_A_DAY = 86_400.0
 
 
 def threshold(requests_per_s: float, false_alarms_per_day: float) -> float:
@@ -28,6 +28,8 @@ class StepTest:
         self.score = 0.0
         self.since = Sum()
         """Evidence since the likeliest time of the step."""
+        self.votes = 0
+        """Scrapes among it that lie nearer to ``then`` than to ``now``."""
 
     def observe(self, batch: Batch, effective: float, now: float, then: float, most: float) -> None:
         """Take in a batch, which may add ``most`` to the score at most."""
@@ -37,10 +39,12 @@ class StepTest:
         )
         self.score = max(0.0, self.score + min(effective * gain, most))
         if self.score == 0.0:
-            self.since = Sum()
+            self.clear()
         else:
             self.since.add(batch, effective)
+            self.votes += abs(batch.rate - then) < abs(batch.rate - now)
 
     def clear(self) -> None:
         self.score = 0.0
         self.since = Sum()
+        self.votes = 0

@@ -19,6 +19,8 @@ _USUAL_SCRAPES = 10
 _WANDER_SCRAPES = 300.0
 _STRETCH_SCRAPES = 6
 _MANY_REQUESTS = 20.0
+_MANY_UNCOUNTED_REQUESTS = 50.0
+_SURE_ERRORS = 2.0
 _SHARE_OF_PROOF = 0.6
 _SIZE_MEMORY_REQUESTS = 1000.0
 _PACE_PRIOR_S = 60.0
@@ -134,7 +136,7 @@ class Track:
         """Feed the tests for a collapse, a step down and a rise from ``level``, less what it may be wrong by."""
         step = self.least_step
         assert self.baseline is not None
-        cautious, error = self.baseline.cautious_rate, self.error(self.baseline)
+        cautious, error = self.baseline.cautious_rate, _SURE_ERRORS * self.error(self.baseline)
         low, high = min(level, cautious) - error, max(level, cautious) + error
         most = self._most_score(batch)
         self.fall.observe(batch, effective, low, _DEEP_FALL * low, most)
@@ -147,7 +149,8 @@ class Track:
 
     def _most_score(self, batch: Batch) -> float:
         """A scrape of few requests never proves a step alone: one huge request could fake it."""
-        return math.inf if batch.requests >= _MANY_REQUESTS else _SHARE_OF_PROOF * self.threshold
+        many = _MANY_REQUESTS if batch.requests_known else _MANY_UNCOUNTED_REQUESTS
+        return math.inf if batch.requests >= many else _SHARE_OF_PROOF * self.threshold
 
     def fallen(self, batch: Batch, level: float, share: float) -> bool:
         """The rate is proven to have fallen below a share of ``level``."""
