@@ -1,6 +1,7 @@
 """The one-pass curve against direct replays at every size: the LRU list, vLLM's rules, and counting by hand."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -182,6 +183,15 @@ def test_block_size_of_ids_may_be_a_multiple(size: int) -> None:
         same = hit_curve_of(getattr(chains_of(coarse, SIZE * size, SIZE), kind))
         for pool in (1, 2, 3, None):
             assert curve.tokens_in(pool) == same.tokens_in(pool)
+
+
+def test_salts_keep_ids_apart_wherever_the_rows_stand() -> None:
+    rows = [id_row(1, [1, 2], 8), token_row(2, [7]), id_row(3, [1, 2], 8), id_row(4, [1, 2], 8), id_row(5, [1], 4)]
+    bound = chains_of(rows, SIZE, SIZE, salts=[0, 0, 0, 3, 3]).bound
+    names = [bound.names[start:end].tolist() for start, end in pairwise(bound.starts)]
+    assert names[0] == names[2]
+    assert names[3][0] == names[4][0]
+    assert len({names[0][0], names[0][1], names[3][0], names[3][1], names[1][0]}) == 5
 
 
 @given(st.lists(st.lists(LETTERS, min_size=1, max_size=5), min_size=1, max_size=12))

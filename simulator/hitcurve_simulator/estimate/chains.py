@@ -110,7 +110,8 @@ class _Builder:
             self._extend(items, ids[:needed], needed)
             lengths.append(needed)
         starts = _starts(lengths)
-        hashes = prefix_hashes(np.frombuffer(items, dtype=np.int64), starts, np.array(salts, dtype=np.uint64))
+        salted = np.array(salts, dtype=np.uint64) if any(self.salts) else None
+        hashes = prefix_hashes(np.frombuffer(items, dtype=np.int64), starts, salted)
         if per_block == 1:
             return hashes
         return hashes[_ends(starts, lengths, blocks, per_block)]

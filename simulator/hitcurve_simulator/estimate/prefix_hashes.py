@@ -37,7 +37,7 @@ def prefix_hashes(items: Ints, starts: Ints, salts: Hashes | None = None) -> Has
     terms = mixed(np.arange(lengths.max(initial=0), dtype=np.uint64))[places]
     terms ^= items.view(np.uint64)
     terms = mixed(terms)
-    if salts is not None and salts.any():
+    if salts is not None:
         terms = mixed(terms ^ np.repeat(salts, lengths))
     sums = np.empty(len(items) + 1, dtype=np.uint64)
     sums[0] = 0

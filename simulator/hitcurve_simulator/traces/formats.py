@@ -35,7 +35,7 @@ AGENT_SESSIONS = TraceFormat("kv-cache-tester", 64, "s")
 
 def format_of(row: Mapping[str, Any]) -> TraceFormat:
     """The format of a file by one of its rows."""
-    if "requests" in row:
+    if isinstance(row.get("requests"), list):
         return AGENT_SESSIONS
     if "conversations" in row or "conversation" in row:
         return SHAREGPT
