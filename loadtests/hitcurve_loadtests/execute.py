@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hitcurve.errors import BadFinding, EnvironmentFailed
+from hitcurve.errors import BadFinding, EnvironmentFailed, UsageError
 from hitcurve_loadtests.plan import LoadPlan
 from hitcurve_loadtests.progress import ProgressLine, print_summary
 from hitcurve_loadtests.records import RequestLog, RequestRecord
@@ -37,6 +37,11 @@ def run_load(plan: LoadPlan, *, as_json: bool) -> None:
     from hitcurve_loadtests.load_run import LoadRun  # Imports Locust, which patches the standard library.
 
     settings = plan.settings
+    if settings.out and summary_file(settings.out, settings.name).exists():
+        raise UsageError(
+            f"{settings.out} already holds the results of a load named '{settings.name}'; "
+            "choose another --name or --out."
+        )
     log = RequestLog(settings.out / REQUESTS_FILE) if settings.out else None
     line = ProgressLine(settings.name)
 

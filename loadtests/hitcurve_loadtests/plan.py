@@ -1,5 +1,6 @@
 """From the options of a load, as a person gives them, to what the run needs; refuses what makes no sense."""
 
+import math
 import random
 import re
 from collections.abc import Iterator, Sequence
@@ -147,6 +148,8 @@ def _check_numbers(options: LoadOptions) -> None:
     for name, value in asdict(options).items():
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             flag = f"--{name.replace('_', '-')}"
+            if not math.isfinite(value):
+                raise UsageError(f"{flag} is {value:g}; it must be a finite number.")
             if name in _MAY_BE_ZERO and value < 0:
                 raise UsageError(f"{flag} is {value:g}; it must not be negative.")
             if name not in _MAY_BE_ZERO and not value > 0:

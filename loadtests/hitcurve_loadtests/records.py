@@ -1,12 +1,13 @@
 """One finished request, and the file the finished requests are appended to."""
 
+import errno
 import os
 from dataclasses import dataclass
 from pathlib import Path
 
 import orjson
 
-from hitcurve.errors import EnvironmentFailed
+from hitcurve.errors import EnvironmentFailed, UsageError
 from hitcurve_loadtests.stream import Outcome
 
 __all__ = ["RequestLog", "RequestRecord"]
@@ -42,23 +43,30 @@ class RequestLog:
     """
 
     def __init__(self, path: Path) -> None:
+        """UsageError where the folder cannot be written to. The file is made with the first record."""
         self.path = path
+        self._descriptor: int | None = None
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         except OSError as error:
             raise _unwritable(path, error) from error
+        if not os.access(path.parent, os.W_OK | os.X_OK) or path.is_dir():
+            raise _unwritable(path, OSError(errno.EACCES, "it is not a file in a folder one may write to"))
 
     def append(self, record: RequestRecord) -> None:
         """Write one line; EnvironmentFailed where the disk does not take it."""
         try:
+            if self._descriptor is None:
+                flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+                self._descriptor = os.open(self.path, flags, 0o644)
             os.write(self._descriptor, orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE))
         except OSError as error:
-            raise _unwritable(self.path, error) from error
+            raise EnvironmentFailed(f"the results cannot be written to {self.path}: {error.strerror}.") from error
 
     def close(self) -> None:
-        os.close(self._descriptor)
+        if self._descriptor is not None:
+            os.close(self._descriptor)
 
 
-def _unwritable(path: Path, error: OSError) -> EnvironmentFailed:
-    return EnvironmentFailed(f"the results cannot be written to {path}: {error.strerror}; choose another --out.")
+def _unwritable(path: Path, error: OSError) -> UsageError:
+    return UsageError(f"the results cannot be written to {path}: {error.strerror}; choose another --out.")
