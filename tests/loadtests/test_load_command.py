@@ -116,7 +116,7 @@ def test_failures_are_counted_by_reason_and_end_with_code_1(
     assert (ended.summary["verdict"], ended.summary["requests"]["ok"]) == ("invalid", 2)
 
 
-def test_a_trace_is_replayed_at_its_times(engine: Any, load: Any, tmp_path: Path) -> None:
+def test_a_trace_is_replayed_at_its_times(engine: Any, load: Any, tmp_path: Path, read_lines: Any) -> None:
     trace = tmp_path / "trace.jsonl"
     rows = [
         {"timestamp": 1000 * at_s, "input_length": 40, "output_length": 2, "hash_ids": ids}
