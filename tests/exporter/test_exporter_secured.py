@@ -3,9 +3,7 @@
 import base64
 import http.client
 import json
-import os
 import signal
-import socket
 import ssl
 import subprocess
 import sys
@@ -229,36 +227,3 @@ def test_no_credential_is_in_any_output(started: Start, tmp_path: Path, certific
     for text in (log.read_text(), checked.stdout, checked.stderr, *pages):
         for word in (secret, PASSWORD, "wrong-one", authorization("reader", PASSWORD)["Authorization"][6:]):
             assert word not in text
-
-
-def test_sigterm_lets_an_answer_that_is_on_its_way_finish(
-    started: Start, scripted_engine: Start, eventually: Callable[..., Any], page_of: Callable[..., str]
-) -> None:
-    engine = scripted_engine("".join(page_of(1000 * n, 500 * n, n, engine=str(n)) for n in range(256)))
-    process, url, _ = started("--target", engine.url)
-    host, port = urlsplit(url).hostname or "", urlsplit(url).port or 0
-    eventually(lambda: ask(url, "/-/ready")[0] == 200)
-    with socket.socket() as connection:
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        connection.connect((host, port))
-        connection.sendall(f"GET /metrics HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n".encode())
-        received = connection.recv(100)
-        process.send_signal(signal.SIGTERM)
-        refused_within(host, port)
-        assert process.poll() is None
-        while chunk := connection.recv(65536):
-            received += chunk
-    head, _, body = received.partition(b"\r\n\r\n")
-    (length,) = [line for line in head.split(b"\r\n") if line.lower().startswith(b"content-length: ")]
-    assert len(body) == int(length.split()[1]) > 500_000
-    assert process.wait(DEADLINE_S) == 0
-
-
-def refused_within(host: str, port: int) -> None:
-    """Return once new connections are refused."""
-    while True:
-        try:
-            socket.create_connection((host, port), DEADLINE_S).close()
-        except ConnectionRefusedError:
-            return
-        os.sched_yield()
