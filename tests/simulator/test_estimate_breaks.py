@@ -75,6 +75,24 @@ def test_rows_that_are_not_text_are_left_alone() -> None:
     assert Estimator(replace(with_text.traffic, rows=bare)).breaks(None) == []
 
 
+def test_a_fix_that_loses_is_undone() -> None:
+    rules = RULES * 2
+    chats = []
+    for number, word in zip((17, 23, 42, 58, 61), WORDS, strict=True):
+        # Full blocks: with the number at the end the next turn would no longer find the last one.
+        first = f"{rules}{number} {word}".ljust(16 * (len(rules) // 16 + 2), ".")
+        chats += [first, f"{first} And what else is there to see in that place?"]
+    timed = [f"It is {time}. {RULES}{word}?" for word, time in zip(WORDS, TIMES, strict=True)]
+    both = estimator([*chats, *timed], Utf8Bytes(), "x" * len(chats) + "y" * len(timed))
+    alone = estimator(chats, Utf8Bytes())
+    prompts = [prompt_of(row, Utf8Bytes()) for row in alone.traffic.rows]
+    assert [one.cause for one in find_breaks(prompts, "x", Utf8Bytes())] == ["number"]
+    assert alone.breaks(None) == []
+    (fixed,) = both.breaks(None)
+    assert (fixed.found.group, fixed.found.cause) == ("y", "timestamp")
+    assert fixed.before.ceiling == both.curves.engine.rate_in(None)
+
+
 def test_a_gain_may_show_only_in_the_pool() -> None:
     """Each prompt comes twice, so without a limit half is found anyway; in a small pool only what is shared is."""
     texts = [f"It is {time}. {RULES}{word}?" for word, time in zip(WORDS, TIMES, strict=True)]
