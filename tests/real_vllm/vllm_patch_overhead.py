@@ -4,7 +4,6 @@ import gc
 import inspect
 import json
 import statistics
-import sys
 import time
 from itertools import count
 from typing import Any
@@ -22,9 +21,10 @@ from hitcurve_engine.recording.recorder import Recorder
 
 BLOCK_SIZE = 16
 POOL_BLOCKS = 4096
-GROUP = 12
-REPLAYED_ROUNDS = 20
-WARM_UP = 2
+ROUNDS = 24
+GROUP = 60
+WARM_UP = 20
+REPLAYED_ROUNDS = 8
 names = count()
 tokens = count(1000)
 
@@ -80,49 +80,67 @@ class Bench:
         manager.free(request)
 
 
-def measure(bench: Bench, recorder: Recorder | None, blocks: int, share: float) -> dict[str, float]:
-    """One round: microseconds per request on the engine's thread. Nothing is replayed."""
-    times = bench.time(bench.prepare(blocks, [7] * (int(blocks * share) * BLOCK_SIZE)))
-    if recorder is not None:
-        recorder.probe.events.clear()
-    return {"engine_us": statistics.median(times)}
+def measure(bench: Bench, recorder: Recorder, blocks: int, share: float) -> dict[str, Any]:
+    """Rounds with the wrappers in place and with the originals alternate in one process: between two processes the
+    layout of memory alone differs by more than the hooks cost."""
+    hooks = plugin.hooks()
+    assert hooks is not None
+    patches = [patch for patch in hooks._patches if patch.name != "__init__"]
+    shared = [7] * (int(blocks * share) * BLOCK_SIZE)
+    differences, unpatched = [], []
+    for number in range(ROUNDS):
+        medians = {}
+        for on in (True, False) if number % 2 else (False, True):
+            for patch in patches:
+                setattr(patch.owner, patch.name, patch.wrapper if on else patch.original)
+            medians[on] = statistics.median(bench.time(bench.prepare(blocks, shared)))
+            recorder.probe.events.clear()
+        unpatched.append(medians[False])
+        differences.append(medians[True] - medians[False])
+    for patch in patches:
+        setattr(patch.owner, patch.name, patch.wrapper)
+    low, middle, high = statistics.quantiles(differences, n=4)
+    return {
+        "blocks": blocks,
+        "hit_share": share,
+        "unpatched_us": round(statistics.median(unpatched), 1),
+        "hooks_us": round(middle, 1),
+        "hooks_quartiles_us": [round(low, 1), round(high, 1)],
+        "recorder_us": round(replay(bench, recorder, blocks, shared), 1),
+    }
 
 
-def replay(bench: Bench, recorder: Recorder, blocks: int, share: float) -> dict[str, float]:
+def replay(bench: Bench, recorder: Recorder, blocks: int, shared: list[int]) -> float:
     """CPU microseconds per request of what the recorder's thread does."""
+    bench.manager.reset_prefix_cache()
     spent = []
     for _ in range(REPLAYED_ROUNDS):
-        bench.time(bench.prepare(blocks, [7] * (int(blocks * share) * BLOCK_SIZE)))
+        while recorder.probe.events:
+            recorder.replay.feed(recorder.probe.events.popleft())
+        bench.time(bench.prepare(blocks, shared))
         start = time.thread_time()
         while recorder.probe.events:
             recorder.replay.feed(recorder.probe.events.popleft())
         spent.append((time.thread_time() - start) / GROUP * 1e6)
-    return {"recorder_us": statistics.median(spent)}
+    return statistics.median(spent)
 
 
 def main() -> None:
-    """``patched`` or ``unpatched`` as the argument; each line on stdin is ``measure|replay blocks share``."""
     init_none_hash(sha256)
-    if sys.argv[1] == "patched":
-        plugin.register()
+    plugin.register()
     bench = Bench()
     hooks = plugin.hooks()
-    recorder = None if hooks is None else hooks.recorders[0]
-    if recorder is not None:
-        recorder.probe.started = True  # its thread rests while the hooks are measured
+    assert hooks is not None
+    (recorder,) = hooks.recorders
+    recorder.probe.started = True  # its thread rests while the hooks are measured
     gc.collect()
     gc.freeze()
-    print("ready", flush=True)
-    for line in sys.stdin:
-        what, blocks, share = line.split()
-        if what == "replay" and recorder is not None:
-            answer = replay(bench, recorder, int(blocks), float(share))
-        else:
-            answer = measure(bench, recorder, int(blocks), float(share))
-        print(json.dumps(answer), flush=True)
-    if recorder is not None:
-        assert not recorder.status.errors, recorder.status.errors
-        assert recorder.replay.ledger.totals.hit_tokens
+    gc.disable()
+    for blocks in (64, 256):
+        for share in (0.0, 0.9):
+            print(json.dumps(measure(bench, recorder, blocks, share)), flush=True)
+    assert not recorder.status.errors, recorder.status.errors
+    assert recorder.replay.ledger.totals.hit_tokens
 
 
 if __name__ == "__main__":
