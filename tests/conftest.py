@@ -1,7 +1,15 @@
 """Fixtures shared by all tests."""
 
+import gzip
 import os
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,3 +29,110 @@ def shared() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no cases and traces at {folder}; set HITCURVE_SHARED to the folder that holds them")
     return folder
+
+
+RECEIVE_S = 10.0
+
+
+def _plain(value: Any) -> Any:
+    """An attribute's value."""
+    kind = value.WhichOneof("value")
+    if kind == "array_value":
+        return [_plain(one) for one in value.array_value.values]
+    return getattr(value, str(kind))
+
+
+def _attributes(pairs: Any) -> dict[str, Any]:
+    """Attributes as a mapping."""
+    return {pair.key: _plain(pair.value) for pair in pairs}
+
+
+@dataclass
+class OtlpSpan:
+    """One span as it arrived."""
+
+    span: Any
+    resource: dict[str, Any]
+    attributes: dict[str, Any]
+
+
+@dataclass
+class OtlpReceiver:
+    """A collector. ``behaviour`` is asked before each answer: a status, or 0 to reset the connection."""
+
+    url: str = ""
+    behaviour: Callable[[], int] = lambda: 200
+    bodies: list[bytes] = field(default_factory=list)
+    requests: int = 0
+    changed: threading.Condition = field(default_factory=threading.Condition)
+
+    def take(self, body: bytes, status: int) -> None:
+        """A request came."""
+        with self.changed:
+            self.requests += 1
+            if status == 200:
+                self.bodies.append(body)
+            self.changed.notify_all()
+
+    def wait(self, done: Callable[[], bool], timeout_s: float = RECEIVE_S) -> None:
+        """Until ``done``, or fail."""
+        with self.changed:
+            assert self.changed.wait_for(done, timeout_s), f"{self.requests} requests, {len(self.spans())} spans"
+
+    def spans(self) -> list[OtlpSpan]:
+        """All that arrived, in order."""
+        from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+        return [
+            OtlpSpan(span, _attributes(group.resource.attributes), _attributes(span.attributes))
+            for body in list(self.bodies)
+            for group in ExportTraceServiceRequest.FromString(body).resource_spans
+            for scope in group.scope_spans
+            for span in scope.spans
+        ]
+
+    def one(self) -> OtlpSpan:
+        """The only span that arrived."""
+        (received,) = self.spans()
+        return received
+
+
+def _handler(receiver: OtlpReceiver) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            if self.headers.get("Content-Encoding") == "gzip":
+                body = gzip.decompress(body)
+            status = receiver.behaviour() if self.path == "/v1/traces" else 404
+            if status:
+                self.send_response(status)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+            else:
+                # Lingering for 0 s makes closing a reset.
+                self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                self.close_connection = True
+            receiver.take(body, status)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    return Handler
+
+
+@pytest.fixture
+def otlp_receiver() -> Iterator[OtlpReceiver]:
+    """A collector on a port of its own."""
+    made = OtlpReceiver()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(made))
+    server.daemon_threads = True
+    server.block_on_close = False
+    made.url = f"http://127.0.0.1:{server.server_address[1]}/v1/traces"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield made
+    server.shutdown()
+    server.server_close()
+    thread.join()

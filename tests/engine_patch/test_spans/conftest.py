@@ -1,124 +1,20 @@
-"""What the tests of spans share: a real OTLP receiver over HTTP, an engine's facts, finished requests."""
+"""What the tests of spans share: an engine's facts, finished requests, collectors that answer and that do not."""
 
-import gzip
 import socket
-import struct
-import threading
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable
 from time import monotonic
 from typing import Any
 
 import pytest
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 
 from hitcurve_engine.ledger import Outcome
 from hitcurve_engine.recording.sinks import EngineFacts, FinishedRequest, RequestContext
 
-DEADLINE_S = 10.0
-
-
-def plain(value: AnyValue) -> Any:
-    """An attribute's value."""
-    kind = value.WhichOneof("value")
-    return [plain(one) for one in value.array_value.values] if kind == "array_value" else getattr(value, str(kind))
-
-
-def attributes(pairs: Any) -> dict[str, Any]:
-    """Attributes as a mapping."""
-    found: dict[str, Any] = {pair.key: plain(pair.value) for pair in pairs if isinstance(pair, KeyValue)}
-    return found
-
-
-@dataclass
-class Received:
-    """One span as it arrived."""
-
-    span: Any
-    resource: dict[str, Any]
-    attributes: dict[str, Any]
-
-
-@dataclass
-class Receiver:
-    """A collector. ``behaviour`` is asked before each answer: a status, or 0 to reset the connection."""
-
-    url: str = ""
-    behaviour: Callable[[], int] = lambda: 200
-    bodies: list[bytes] = field(default_factory=list)
-    requests: int = 0
-    changed: threading.Condition = field(default_factory=threading.Condition)
-
-    def take(self, body: bytes, status: int) -> None:
-        """A request came."""
-        with self.changed:
-            self.requests += 1
-            if status == 200:
-                self.bodies.append(body)
-            self.changed.notify_all()
-
-    def wait(self, done: Callable[[], bool]) -> None:
-        """Until ``done``, or fail."""
-        with self.changed:
-            assert self.changed.wait_for(done, DEADLINE_S), f"{self.requests} requests, {len(self.spans())} spans"
-
-    def spans(self) -> list[Received]:
-        """All that arrived, in order."""
-        return [
-            Received(span, attributes(group.resource.attributes), attributes(span.attributes))
-            for body in list(self.bodies)
-            for group in ExportTraceServiceRequest.FromString(body).resource_spans
-            for scope in group.scope_spans
-            for span in scope.spans
-        ]
-
-    def one(self) -> Received:
-        """The only span that arrived."""
-        (received,) = self.spans()
-        return received
-
-
-def handler(receiver: Receiver) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            if self.headers.get("Content-Encoding") == "gzip":
-                body = gzip.decompress(body)
-            status = receiver.behaviour() if self.path == "/v1/traces" else 404
-            if status:
-                self.send_response(status)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-            else:
-                # Lingering for 0 s makes closing a reset.
-                self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-                self.close_connection = True
-            receiver.take(body, status)
-
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
-
-    return Handler
-
 
 @pytest.fixture
-def receiver() -> Iterator[Receiver]:
+def receiver(otlp_receiver: Any) -> Any:
     """A collector on a port of its own."""
-    made = Receiver()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler(made))
-    server.daemon_threads = True
-    server.block_on_close = False
-    made.url = f"http://127.0.0.1:{server.server_address[1]}/v1/traces"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield made
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    return otlp_receiver
 
 
 @pytest.fixture
