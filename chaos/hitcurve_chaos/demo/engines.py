@@ -4,7 +4,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,11 +56,18 @@ def start_simulated(
 
 
 def start_vllm(
-    log: Path, *, block_size: int, pool_blocks: int, seed: int, options: Sequence[str] = ()
+    log: Path,
+    *,
+    block_size: int,
+    pool_blocks: int,
+    seed: int,
+    options: Sequence[str] = (),
+    variables: Mapping[str, str] | None = None,
 ) -> RunningEngine:
     """Start a real vLLM with a tiny random model on the CPU and wait until it is healthy (about 30 s).
 
     The block size must be a multiple of 32 and ``pool_blocks`` counts usable blocks (vLLM reserves one more).
+    ``variables`` are added to the server's environment.
     """
     python = find_vllm_python()
     models = _tiny_model(python)
@@ -91,6 +98,7 @@ def start_vllm(
         "VLLM_TARGET_DEVICE": "cpu",
         "HF_HUB_OFFLINE": "1",
         "PYTHONWARNINGS": "ignore",
+        **(variables or {}),
     }
     # On few cores a model on the CPU would take time from the load generator, which then measures itself.
     command = ["nice", "-n", "10", str(python), "-m", "vllm.entrypoints.openai.api_server", *arguments]
