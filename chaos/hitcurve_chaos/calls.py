@@ -1,5 +1,6 @@
 """HTTP calls to engines and exporters: whatever the server says is an answer, only silence is an error."""
 
+import http.client
 import json
 import urllib.error
 import urllib.request
@@ -22,6 +23,18 @@ class Answer:
 
     status: int
     body: str
+
+    @property
+    def redirects(self) -> bool:
+        """Whether it sends us elsewhere; nothing follows it, since chaos and its keys stay at the target."""
+        return 300 <= self.status < 400
+
+    @property
+    def said(self) -> str:
+        """Status and body for people."""
+        if self.redirects:
+            return f"{self.status}, a redirect and not followed; put the engine's own address into the target file"
+        return f"{self.status} {self.body.strip()[:200] or 'with an empty body'}"
 
     def json(self) -> Any:
         """The body as JSON values, ``None`` where it is empty or not JSON."""
@@ -46,10 +59,13 @@ class Transport(Protocol):
 
 
 class HttpTransport:
-    """Plain HTTP, past any proxy of the environment: a proxy would answer for a dead engine."""
+    """Plain HTTP, past any proxy of the environment: a proxy would answer for a dead engine.
+
+    A redirect is an answer like any other: following it would take the fault and the keys off the target.
+    """
 
     def __init__(self) -> None:
-        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _FollowNothing())
 
     def send(
         self,
@@ -70,5 +86,15 @@ class HttpTransport:
         except urllib.error.HTTPError as error:
             with error:
                 return Answer(error.code, error.read(_LARGEST_BODY).decode(errors="replace"))
-        except (OSError, ValueError) as error:
-            raise NoAnswer(f"{method} {url}: {getattr(error, 'reason', None) or error}") from error
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise NoAnswer(f"{method} {url}: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    cause = getattr(error, "reason", None) or error
+    return getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
+
+
+class _FollowNothing(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *given: Any) -> None:
+        return None

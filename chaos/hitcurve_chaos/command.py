@@ -7,20 +7,20 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from hitcurve.errors import BadFinding, UsageError
 from hitcurve_chaos.calls import HttpTransport
 from hitcurve_chaos.clock import SystemClock
+from hitcurve_chaos.console import table_console
 from hitcurve_chaos.interrupts import ended_like_interrupted
-from hitcurve_chaos.junit import write_junit
+from hitcurve_chaos.junit import require_writable, write_junit
 from hitcurve_chaos.progress import ConsoleProgress
+from hitcurve_chaos.reachable import require_answering
 from hitcurve_chaos.recover import recover as recover_run
 from hitcurve_chaos.run_record import RunRecord
 from hitcurve_chaos.runner import plan, run_scenarios
 from hitcurve_chaos.scenarios.registry import SCENARIOS
-from hitcurve_chaos.tables import dry_run_table, scenario_table, verdict_table
+from hitcurve_chaos.tables import dry_run_table, recovered_table, scenario_table, verdict_table
 from hitcurve_chaos.targets import choose_target, load_targets, require_allowed
 from hitcurve_chaos.verdict import as_json as verdict_as_json
 
@@ -43,7 +43,7 @@ def list_scenarios(
 ) -> None:
     """Print the scenarios, what each expects of the curve, and its parameters."""
     if not as_json:
-        Console(highlight=False).print(scenario_table(list(SCENARIOS.values())))
+        table_console().print(scenario_table(list(SCENARIOS.values())))
         return
     scenarios = [
         {
@@ -83,7 +83,7 @@ def run(
 ) -> None:
     """Run scenarios on a target and judge what the curve did.
 
-    Exit code 0: every verdict is ok; 1: one is bad, no_data or invalid; 2: wrong usage; 3: no load could start.
+    Exit code 0: every verdict is ok; 1: one is bad, no_data or invalid; 2: wrong usage; 3: no engine or no load.
     """
     common = {
         "baseline": baseline,
@@ -98,11 +98,16 @@ def run(
     require_allowed(chosen)
     planned = plan(scenarios, parameters)
     if dry_run:
-        Console(highlight=False).print(dry_run_table(chosen, planned))
+        table_console().print(dry_run_table(chosen, planned))
         return
     drawn = random.SystemRandom().randrange(_LARGEST_SEED) if seed is None else seed
     folder = out or Path("runs") / time.strftime("chaos-%Y%m%d-%H%M%S")
-    record = RunRecord(folder, chosen, scenarios, drawn, HttpTransport(), SystemClock())
+    transport = HttpTransport()
+    chosen.admin_headers()
+    if junit is not None and junit.resolve().parent != folder.resolve():
+        require_writable(junit)
+    require_answering(chosen, transport)
+    record = RunRecord(folder, chosen, scenarios, drawn, transport, SystemClock())
     with ended_like_interrupted(), record:
         verdicts = run_scenarios(chosen, scenarios, folder, drawn, parameters, ConsoleProgress())
     if junit is not None:
@@ -110,7 +115,7 @@ def run(
     if as_json:
         print(json.dumps([verdict_as_json(verdict) for verdict in verdicts], indent=1))
     else:
-        Console(highlight=False).print(verdict_table(verdicts))
+        table_console().print(verdict_table(verdicts))
         print(f"run folder: {folder}   report: hitcurve report {folder}")
     failed = [f"{verdict.scenario} is {verdict.verdict}" for verdict in verdicts if verdict.verdict != "ok"]
     if failed:
@@ -134,10 +139,7 @@ def recover(
         ]
         print(json.dumps(rows, indent=1))
     else:
-        table = Table("scenario", "fault", "undone", "")
-        for item in done:
-            table.add_row(item.scenario, item.fault, "yes" if item.undo.restored else "NO", item.undo.sentence)
-        Console(highlight=False).print(table if done else "nothing was left over.")
+        table_console().print(recovered_table(done) if done else "nothing was left over.")
     left = [item.scenario for item in done if not item.undo.restored]
     if left:
         raise BadFinding(f"system not restored: the faults of {', '.join(left)} were not undone; undo by hand.")

@@ -1,5 +1,6 @@
 """Verdicts as JUnit XML, for CI: a bad one is a failure, one without a finding an error."""
 
+import errno
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,7 +9,19 @@ from xml.etree import ElementTree
 from hitcurve.errors import UsageError
 from hitcurve_chaos.verdict import Verdict
 
-__all__ = ["write_junit"]
+__all__ = ["require_writable", "write_junit"]
+
+
+def require_writable(path: Path) -> None:
+    """Raise UsageError unless ``write_junit`` can write there, so that it is known before a run."""
+    draft = _draft(path)
+    try:
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        draft.touch()
+        draft.unlink()
+    except OSError as error:
+        raise _unwritable(path, error) from error
 
 
 def write_junit(path: Path, target: str, verdicts: Sequence[Verdict]) -> None:
@@ -26,14 +39,20 @@ def write_junit(path: Path, target: str, verdicts: Sequence[Verdict]) -> None:
     )
     for verdict in verdicts:
         _add_case(suite, target, verdict)
-    draft = path.with_name(f"{path.name}.part")
+    draft = _draft(path)
     try:
         ElementTree.ElementTree(suite).write(draft, encoding="utf-8", xml_declaration=True)
         os.replace(draft, path)
     except OSError as error:
-        raise UsageError(
-            f"{path} cannot be written ({error.strerror}); name another file with --junit."
-        ) from error
+        raise _unwritable(path, error) from error
+
+
+def _draft(path: Path) -> Path:
+    return path.with_name(f"{path.name}.part")
+
+
+def _unwritable(path: Path, error: OSError) -> UsageError:
+    return UsageError(f"{path} cannot be written ({error.strerror}); name another file with --junit.")
 
 
 def _add_case(suite: ElementTree.Element, target: str, verdict: Verdict) -> None:

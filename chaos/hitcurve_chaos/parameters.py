@@ -1,5 +1,6 @@
 """Settings of scenarios: declared with type and default, given as text or values, resolved before a run."""
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ Settings = Mapping[str, Any]
 """Resolved parameters of a scenario: float for durations (seconds) and numbers, int for counts, bool for flags."""
 
 _UNITS_S = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_MOST: Mapping[Kind, float] = {"duration": 7 * 24 * 3600.0, "number": 1e6, "count": 1e6}
 _FLAGS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 
@@ -25,15 +27,20 @@ class Parameter:
     kind: Kind
     default: float | int | bool
     help: str
+    least: float = 0.0
+    most: float = math.inf
+    """``inf``: as much as makes sense for its kind."""
 
 
 COMMON_PARAMETERS: tuple[Parameter, ...] = (
-    Parameter("baseline", "duration", 15.0, "how long the curve must be steady before the fault"),
-    Parameter("baseline_within", "duration", 120.0, "give up when it was not steady that long by then"),
-    Parameter("hold", "duration", 20.0, "how long the fault lasts, or is watched where it is a single blow"),
-    Parameter("recover_within", "duration", 60.0, "the curve must be steady again by then"),
-    Parameter("recovered_share", "number", 0.9, "share of the baseline hit rate that counts as recovered"),
-    Parameter("fall", "number", 0.05, "how far the rate must fall below the baseline's lowest interval"),
+    Parameter("baseline", "duration", 15.0, "how long the curve must be steady before the fault", least=1),
+    Parameter("baseline_within", "duration", 120.0, "give up when it was not steady that long by then", least=1),
+    Parameter(
+        "hold", "duration", 20.0, "how long the fault lasts, or is watched where it is a single blow", least=1
+    ),
+    Parameter("recover_within", "duration", 60.0, "the curve must be steady again by then", least=1),
+    Parameter("recovered_share", "number", 0.9, "share of the baseline hit rate that counts as recovered", most=1),
+    Parameter("fall", "number", 0.05, "how far the rate must fall below the baseline's lowest interval", most=1),
     Parameter("max_lag", "duration", 0.25, "how late the load generator may send (99th percentile)"),
 )
 
@@ -67,14 +74,35 @@ def seconds(text: str) -> float:
 
 def _fit(parameter: Parameter, value: object) -> float | int | bool:
     try:
-        return _convert(parameter.kind, value)
-    except (ValueError, TypeError, KeyError):
+        fitting = _convert(parameter.kind, value)
+    except (ValueError, TypeError, KeyError, OverflowError):
         pass
+    else:
+        _check_bounds(parameter, value, fitting)
+        return fitting
     example = {"duration": "a duration such as 15s", "number": "a number of at least 0", "count": "a whole number"}
     raise UsageError(
         f"the scenario parameter '{parameter.name}' cannot be {value!r}; "
         f"give {example.get(parameter.kind, 'true or false')}."
     )
+
+
+def _check_bounds(parameter: Parameter, given: object, value: float) -> None:
+    if parameter.kind == "flag":
+        return
+    most = min(parameter.most, _MOST[parameter.kind])
+    if parameter.least <= value <= most:
+        return
+    limit = (
+        f"at least {_shown(parameter, parameter.least)}" if value < most else f"at most {_shown(parameter, most)}"
+    )
+    raise UsageError(f"the scenario parameter '{parameter.name}' cannot be {given!r}; give {limit}.")
+
+
+def _shown(parameter: Parameter, value: float) -> str:
+    if parameter.kind != "duration":
+        return f"{value:,.12g}"
+    return f"{value / 3600:g}h" if value >= 3600 else f"{value:g}s"
 
 
 def _convert(kind: Kind, value: object) -> float | int | bool:

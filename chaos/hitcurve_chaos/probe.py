@@ -68,7 +68,7 @@ class Probe:
             return ProbeAnswer(False, reason=str(error))
         values = answer.json()
         if answer.status != 200 or not isinstance(values, dict) or not values.get("choices"):
-            return ProbeAnswer(False, status=answer.status, reason=f"{answer.status}: {answer.body[:200]}")
+            return ProbeAnswer(False, status=answer.status, reason=answer.said)
         usage = values.get("usage") or {}
         details = usage.get("prompt_tokens_details") or {}
         return ProbeAnswer(

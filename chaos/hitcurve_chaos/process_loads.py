@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from hitcurve.errors import EnvironmentFailed
+from hitcurve_chaos.load_words import load_words
 from hitcurve_chaos.request_tail import BACKGROUND
 from hitcurve_chaos.targets import Target
 from hitcurve_loadtests.process import LoadProcess
 
-__all__ = ["ProcessLoads", "load_arguments"]
+__all__ = ["ProcessLoads"]
 
 _FIRST_SUCCESS_S = 60.0
 
@@ -25,7 +26,7 @@ class ProcessLoads:
     def start(self, name: str, settings: Mapping[str, Any]) -> "_ProcessLoad":
         """Start a load; the background load is waited for until one of its requests succeeded."""
         merged = {"model": self._target.model, "seed": self._seed, **settings}
-        load = LoadProcess(load_arguments(self._target.engine, merged), out=self._folder, name=name).start()
+        load = LoadProcess(load_words(self._target.engine, merged), out=self._folder, name=name).start()
         if name == BACKGROUND:
             try:
                 load.wait_first_success(_FIRST_SUCCESS_S)
@@ -50,21 +51,3 @@ class _ProcessLoad:
         except EnvironmentFailed:
             # It was ended before it had begun; there is no summary to read.
             return
-
-
-def load_arguments(host: str, settings: Mapping[str, Any]) -> list[str]:
-    """Words for ``hitcurve load``: ``prefix_tokens: 512`` becomes ``--prefix-tokens 512``; lists repeat."""
-    words: list[str] = []
-    for key, value in settings.items():
-        option = f"--{key.replace('_', '-')}"
-        if key == "profile":
-            words.insert(0, str(value))
-        elif value is None:
-            continue
-        elif isinstance(value, bool):
-            words.append(option if value else f"--no-{option[2:]}")
-        elif isinstance(value, list | tuple):
-            words += [word for item in value for word in (option, str(item))]
-        else:
-            words += [option, str(value)]
-    return [*words, "--host", host]

@@ -103,7 +103,16 @@ def plan(names: Sequence[str], parameters: Mapping[str, object]) -> list[tuple[S
     scenarios = find_scenarios(names)
     everything = {p.name: p for scenario in scenarios for p in scenario.all_parameters()}
     resolve(list(everything.values()), parameters)
-    return [(scenario, resolve(scenario.all_parameters(), parameters, strict=False)) for scenario in scenarios]
+    planned: list[tuple[Scenario, Settings]] = [
+        (scenario, resolve(scenario.all_parameters(), parameters, strict=False)) for scenario in scenarios
+    ]
+    for _, settings in planned:
+        if settings["baseline"] > settings["baseline_within"]:
+            raise UsageError(
+                f"nothing can be steady for {settings['baseline']:g} s within {settings['baseline_within']:g} s; "
+                "raise --baseline-within or lower --baseline."
+            )
+    return planned
 
 
 @dataclass(slots=True)

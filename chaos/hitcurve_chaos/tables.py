@@ -6,18 +6,19 @@ from rich.markup import escape
 from rich.table import Table
 
 from hitcurve_chaos.parameters import COMMON_PARAMETERS, Parameter, Settings
+from hitcurve_chaos.recover import Recovered
 from hitcurve_chaos.scenarios.scenario import Scenario
 from hitcurve_chaos.targets import Target
 from hitcurve_chaos.verdict import Verdict
 
-__all__ = ["dry_run_table", "scenario_table", "verdict_table"]
+__all__ = ["dry_run_table", "recovered_table", "scenario_table", "verdict_table"]
 
 _COLOURS = {"ok": "green", "bad": "red", "no_data": "yellow", "invalid": "yellow"}
 
 
 def scenario_table(scenarios: Sequence[Scenario]) -> Table:
     """Scenarios with what they expect and their parameters; the last row holds those that all have."""
-    table = Table("scenario", "expected", "parameters (default)", show_lines=True)
+    table = _folding("scenario", "expected", "parameters (default)")
     for scenario in scenarios:
         table.add_row(scenario.name, scenario.expected, _parameters(scenario.parameters))
     table.add_row("all", "", _parameters(COMMON_PARAMETERS))
@@ -26,7 +27,7 @@ def scenario_table(scenarios: Sequence[Scenario]) -> Table:
 
 def dry_run_table(target: Target, planned: Sequence[tuple[Scenario, Settings]]) -> Table:
     """What would be done, in order."""
-    table = Table("scenario", "what would be done", "with", show_lines=True)
+    table = _folding("scenario", "what would be done", "with")
     table.title = f"dry run on '{target.name}' at {target.engine}; nothing was touched"
     load = target.load.get("profile") or target.load.get("trace") or "none (traffic of others)"
     for scenario, settings in planned:
@@ -41,13 +42,27 @@ def dry_run_table(target: Target, planned: Sequence[tuple[Scenario, Settings]]) 
 
 def verdict_table(verdicts: Sequence[Verdict]) -> Table:
     """Verdicts, what was seen, and what kept them from being ok."""
-    table = Table(show_lines=True)
-    for column in ("scenario", "verdict", "seen"):
-        table.add_column(column, overflow="fold", no_wrap=column != "seen")
+    table = _folding("scenario", "verdict", "seen")
     for verdict in verdicts:
         problems = "".join(f"\n- {problem}" for problem in verdict.problems)
         coloured = f"[{_COLOURS[verdict.verdict]}]{verdict.verdict}[/]"
         table.add_row(verdict.scenario, coloured, escape(verdict.seen + problems))
+    return table
+
+
+def recovered_table(done: Sequence[Recovered]) -> Table:
+    """What was left over, and whether it is undone."""
+    table = _folding("scenario", "fault", "undone", "")
+    for item in done:
+        table.add_row(item.scenario, item.fault, "yes" if item.undo.restored else "NO", escape(item.undo.sentence))
+    return table
+
+
+def _folding(*columns: str) -> Table:
+    """A table that breaks long words rather than cutting figures off."""
+    table = Table(show_lines=True)
+    for column in columns:
+        table.add_column(column, overflow="fold")
     return table
 
 

@@ -12,7 +12,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from hitcurve.errors import UsageError
-from hitcurve_chaos.yaml_lines import Place, load_yaml
+from hitcurve.yaml_lines import Place, load_yaml
+from hitcurve_chaos.load_options import checked_load
 
 __all__ = [
     "Adapter",
@@ -98,7 +99,7 @@ class Target:
 
 def load_targets(path: Path) -> list[Target]:
     """The targets of a YAML file, in order; UsageError names file, line and cure."""
-    document = load_yaml(path).mapping(("targets",))
+    document = load_yaml(path, example="chaos/targets.example.yaml").mapping(("targets",))
     if "targets" not in document:
         raise UsageError(f"{path}:1: there is no 'targets' list; see chaos/targets.example.yaml.")
     targets: list[Target] = []
@@ -178,7 +179,7 @@ def _target(place: Place) -> Target:
         exporter=None if exporter is None or exporter.value is None else _url(exporter),
         allow_chaos=entries["allow_chaos"].flag() if "allow_chaos" in entries else False,
         admin=_admin(entries["admin"]) if "admin" in entries else AdminAccess(),
-        load=_load(entries["load"]) if "load" in entries else {},
+        load=checked_load(entries["load"]) if "load" in entries else {},
         adapters=[_adapter(item) for item in entries["adapters"].sequence()] if "adapters" in entries else [],
         name=texts["name"],
         model=texts["model"],
@@ -196,13 +197,6 @@ def _admin(place: Place) -> AdminAccess:
         reset_path=reset_path,
         api_key_env=entries["api_key_env"].text() if "api_key_env" in entries else None,
     )
-
-
-def _load(place: Place) -> dict[str, Any]:
-    entries = place.mapping(())
-    if ("profile" in entries) == ("trace" in entries):
-        place.wrong("must have a 'profile' or a 'trace', one of them", "name one, such as shared-system-prompt")
-    return dict(place.value)
 
 
 def _adapter(place: Place) -> Adapter:

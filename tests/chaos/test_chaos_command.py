@@ -1,6 +1,7 @@
 """``hitcurve chaos`` as people and programs call it."""
 
 import json
+import re
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,7 +19,7 @@ targets:
     engine: http://127.0.0.1:1
     model: m
     exporter: http://127.0.0.1:1
-    load: {profile: p, rate: 5}
+    load: {profile: shared-system-prompt, rate: 5}
 """
 
 
@@ -75,7 +76,7 @@ def test_run_prints_verdicts_writes_junit_and_exits_0(
     run = json.loads((acted.folder / "run.json").read_text())
     assert (run["seed"], run["scenarios"]) == (7, ["reset-prefix-cache", "pool-pressure"])
     assert run["started_at_s"] <= run["finished_at_s"]
-    assert run["load"] == [{"name": "background", "profile": "p", "arguments": {"rate": 5}}]
+    assert run["load"] == [{"name": "background", "profile": "shared-system-prompt", "arguments": {"rate": 5}}]
     assert not list(acted.folder.glob("*.part"))
 
 
@@ -128,6 +129,13 @@ def test_a_dry_run_touches_nothing(acted: Any, targets: str, capsys: pytest.Capt
         (["lora-churn", "--set", "perod=1s"], "there is no scenario parameter 'perod'"),
         (["lora-churn", "--set", "period"], "--set period is not NAME=VALUE"),
         (["lora-churn", "--hold", "long"], "the scenario parameter 'hold' cannot be 'long'"),
+        (["lora-churn", "--hold", "9999999999999999h"], "cannot be '9999999999999999h'; give at most 168h"),
+        (
+            ["lora-churn", "--baseline", "5m"],
+            "nothing can be steady for 300 s within 120 s; raise --baseline-within",
+        ),
+        (["lora-churn", "--junit", "/no/such/junit.xml"], "/no/such/junit.xml cannot be written (No such file"),
+        (["lora-churn", "--junit", "/tmp"], "/tmp cannot be written (Is a directory); name another file"),
         (["lora-churn", "--target", "other"], "there is no target 'other' in the target file"),
     ],
 )
@@ -160,3 +168,72 @@ def test_a_folder_that_holds_a_run_is_not_written_over(
     assert chaos(*quick(acted, targets, "reset-prefix-cache")) == 2
     assert "already holds a run; name a new folder with --out" in capsys.readouterr().err
     assert (acted.folder / "verdicts.json").read_bytes() == written
+
+
+def test_a_load_that_cannot_be_is_refused_even_by_a_dry_run(
+    acted: Any, targets: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path(targets).write_text(TARGETS.replace("rate: 5", "ratte: 5"))
+    before = set(acted.folder.iterdir())
+    assert chaos(*quick(acted, targets, "lora-churn"), "--dry-run") == 2
+    assert f"{targets}:6: targets[0].load.ratte is not an option" in capsys.readouterr().err
+    assert chaos(*quick(acted, targets, "lora-churn")) == 2
+    assert (acted.calls, set(acted.folder.iterdir())) == ([], before)
+
+
+@pytest.mark.parametrize("load", ["", "    load: {profile: unique, rate: 5}\n"])
+def test_no_engine_is_exit_3_and_leaves_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], load: str
+) -> None:
+    path, out = tmp_path / "targets.yaml", tmp_path / "out"
+    path.write_text(f"targets:\n  - name: t\n    engine: http://127.0.0.1:1\n    model: m\n{load}")
+    assert chaos("run", "reset-prefix-cache", "--targets", str(path), "--out", str(out)) == 3
+    assert capsys.readouterr().err == (
+        "hitcurve: no engine answers for target 't' (GET http://127.0.0.1:1/v1/models: Connection refused); "
+        "start it, or correct 'engine' in the target file.\n"
+    )
+    assert not out.exists()
+
+
+def test_a_missing_admin_key_is_told_before_anything_is_done(
+    acted: Any, targets: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ADMIN_KEY", raising=False)
+    Path(targets).write_text(TARGETS + "    admin: {api_key_env: ADMIN_KEY}\n")
+    assert chaos(*quick(acted, targets, "lora-churn")) == 2
+    assert "the environment variable ADMIN_KEY is not set" in capsys.readouterr().err
+    assert acted.calls == []
+
+
+def test_junit_may_be_written_into_the_run_folder(acted: Any, targets: str) -> None:
+    acted.folder = acted.folder / "new"
+    junit = acted.folder / "junit.xml"
+    assert chaos(*quick(acted, targets, "reset-prefix-cache"), "--junit", str(junit)) == 0
+    assert ElementTree.parse(junit).getroot().get("tests") == "1"
+
+
+def test_a_folder_that_takes_no_files_is_exit_2(
+    acted: Any, targets: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = quick(acted, targets, "reset-prefix-cache")
+    words[words.index("--out") + 1] = "/proc"
+    assert chaos(*words) == 2
+    assert "the run folder /proc cannot be written" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("columns", ["20", "1", "80"])
+def test_no_figure_of_a_table_is_cut(
+    acted: Any,
+    targets: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    columns: str,
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    assert chaos(*quick(acted, targets, "reset-prefix-cache")) == 0
+    shown = capsys.readouterr().out
+    (verdict,) = json.loads((acted.folder / "verdicts.json").read_text())
+    assert "…" not in shown
+    assert set(re.findall(r"\d+\.\d+", verdict["seen"])) <= set(re.findall(r"\d+\.\d+", shown))
+    assert chaos("list") == 0
+    assert "…" not in capsys.readouterr().out

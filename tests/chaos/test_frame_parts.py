@@ -17,10 +17,11 @@ from hitcurve_chaos.curve import Curve, point_of
 from hitcurve_chaos.hypothesis import AtLeast, AtMost, Between, Expectation, OneOf
 from hitcurve_chaos.interrupts import ended_like_interrupted, held_back
 from hitcurve_chaos.journal import JournalFile, read_journal
+from hitcurve_chaos.load_words import load_words
 from hitcurve_chaos.observe import ExporterSource, ScrapeSource
 from hitcurve_chaos.parameters import COMMON_PARAMETERS, Parameter, resolve, seconds
 from hitcurve_chaos.polled_source import PolledSource, open_source
-from hitcurve_chaos.process_loads import ProcessLoads, load_arguments
+from hitcurve_chaos.process_loads import ProcessLoads
 from hitcurve_chaos.request_tail import RequestTail, cached_share, ttft_p50_s
 
 
@@ -50,6 +51,12 @@ def test_parameters_are_resolved_from_text_and_values() -> None:
         ({"n": True}, "cannot be True"),
         ({"flag": "maybe"}, "give true or false"),
         ({"d": "soon"}, "give a duration such as 15s"),
+        ({"d": "9999999999999999h"}, "cannot be '9999999999999999h'; give at most 168h"),
+        ({"d": "9" * 400}, "give at most 168h"),
+        ({"baseline": "0s"}, "the scenario parameter 'baseline' cannot be '0s'; give at least 1s"),
+        ({"recovered_share": 1.5}, "give at most 1"),
+        ({"n": "1e300"}, "give at most 1,000,000"),
+        ({"n": "1e999"}, "give a whole number"),
         ({"unknown": 1}, "there is no scenario parameter 'unknown'; the parameters are d, flag, n"),
     ],
 )
@@ -58,6 +65,7 @@ def test_unfit_parameters_are_told(given: dict[str, Any], says: str) -> None:
         Parameter("flag", "flag", True, ""),
         Parameter("n", "count", 3, ""),
         Parameter("d", "duration", 1.0, ""),
+        *(COMMON_PARAMETERS if "unknown" not in given else ()),
     ]
     with pytest.raises(UsageError) as told:
         resolve(declared, given)
@@ -240,7 +248,7 @@ def test_silence_is_no_answer_and_an_error_status_is_one(scripted: ModuleType, w
 
 def test_settings_of_the_target_file_become_options_of_hitcurve_load() -> None:
     settings = {"model": ("a", "b"), "rate": 2.5, "profile": "unique", "ignore_eos": False, "users": None}
-    assert load_arguments("http://h", settings) == [
+    assert load_words("http://h", settings) == [
         *("unique", "--model", "a", "--model", "b", "--rate", "2.5", "--no-ignore-eos", "--host", "http://h")
     ]
 

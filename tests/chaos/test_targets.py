@@ -72,6 +72,37 @@ def test_the_example_is_a_good_target_file(repository: Path) -> None:
         (GOOD.replace("127.0.0.1:8000", "me:secret@127.0.0.1"), 3, "holds a password; put the key into HITCURVE_"),
         (GOOD.replace("/flush_cache", "flush_cache"), 6, "admin.reset_path does not begin with '/'"),
         (GOOD.replace("profile: shared-system-prompt, ", ""), 7, "load must have a 'profile' or a 'trace'"),
+        (GOOD.replace("rate: 5", "ratte: 5"), 7, "targets[0].load.ratte is not an option of 'hitcurve load'; the"),
+        (
+            GOOD.replace("rate: 5", "rate: ten"),
+            7,
+            "load.rate is refused by 'hitcurve load' (Invalid value for '--rate'",
+        ),
+        (GOOD.replace("rate: 5", "rate: .nan"), 7, "targets[0].load.rate is nan; give a finite number"),
+        (GOOD.replace("rate: 5", "rate: [5, 6]"), 7, "targets[0].load.rate is a list; give one value"),
+        (GOOD.replace("rate: 5", "rate: {a: 5}"), 7, "targets[0].load.rate is no plain value"),
+        (GOOD.replace("rate: 5", "rate: 0"), 7, "--rate is 0; it must be above zero"),
+        (GOOD.replace("rate: 5", "rate: 5, users: 5"), 7, "--rate (open loop) and --users (closed loop) exclude"),
+        (
+            GOOD.replace("rate: 5", "host: 'http://h'"),
+            7,
+            "load.host cannot be set here; take it out: it is the target",
+        ),
+        (
+            GOOD.replace("rate: 5", "out: there"),
+            7,
+            "load.out cannot be set here; take it out: it is the run folder",
+        ),
+        (GOOD.replace("rate: 5", "api_key: secret"), 7, "take it out: keys stay in the environment variable"),
+        (GOOD.replace("rate: 5", "as_json: true"), 7, "load.as_json is not an option"),
+        (GOOD.replace("shared-system-prompt", "nope"), 7, "there is no load profile 'nope'"),
+        (
+            GOOD.replace("{profile: shared-system-prompt, rate: 5, groups: 4}", "5"),
+            7,
+            "load is not a mapping; write",
+        ),
+        (GOOD.replace("model: m", "model: 2026-13-45"), 4, "'2026-13-45' is not a value"),
+        ("[" * 9999, 1, "nested too deep"),
         (GOOD + "    allow_chaos: maybe\n", 10, "allow_chaos is 'maybe'; write true or false"),
         (GOOD + "  - {name: local, engine: 'http://h', model: m}\n", 10, "is called 'local' like another target"),
         (GOOD.replace(", path: /adapters/a", ""), 9, "adapters[0] has no 'path'"),
@@ -86,8 +117,27 @@ def test_a_mistake_is_told_with_its_line_and_its_cure(tmp_path: Path, text: str,
 
 
 def test_a_missing_file_is_told(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"none\.yaml cannot be read"):
-        load_targets(tmp_path / "none.yaml")
+    path = tmp_path / "none.yaml"
+    with pytest.raises(UsageError) as told:
+        load_targets(path)
+    assert str(told.value) == f"{path} cannot be read (No such file or directory); name a YAML file."
+
+
+def test_a_file_that_is_no_text_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "targets.yaml"
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(UsageError, match=r"cannot be read .it is not UTF-8 text.; name a YAML file"):
+        load_targets(path)
+
+
+def test_a_load_may_name_models_and_switch_options_off(tmp_path: Path) -> None:
+    (target,) = load_targets(written(tmp_path, GOOD.replace("groups: 4", "model: [a, b], ignore_eos: false")))
+    assert target.load == {
+        "profile": "shared-system-prompt",
+        "rate": 5,
+        "model": ["a", "b"],
+        "ignore_eos": False,
+    }
 
 
 @pytest.mark.parametrize(

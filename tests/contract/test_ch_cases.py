@@ -155,10 +155,11 @@ def test_ch_08_a_rollback_that_fails_is_not_a_success(
     world.unload_adapter_status = 500
     tools = scripted.tools_of(world)
     monkeypatch.setattr(command, "run_scenarios", lambda *given: run_scenarios(*given, tools=tools))
+    monkeypatch.setattr(command, "HttpTransport", lambda: world)
     targets = world.folder / "targets.yaml"
     targets.write_text(
         "targets:\n- {name: t, engine: 'http://127.0.0.1:1', model: m, exporter: 'http://127.0.0.1:1',"
-        " load: {profile: p}}\n"
+        " load: {profile: unique}}\n"
     )
     words = ["chaos", "run", "lora-churn", "reset-prefix-cache", "--targets", str(targets), "--json"]
     words += ["--baseline", "5s", "--hold", "6s", "--recover-within", "20s", "--out", str(world.folder)]

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
-from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from hitcurve.errors import BadFinding
+from hitcurve_chaos.console import table_console
 from hitcurve_chaos.demo.run import DemoResult, run_demo
 from hitcurve_chaos.demo.settings import SETTINGS
 from hitcurve_chaos.interrupts import ended_like_interrupted
@@ -56,14 +57,14 @@ def demo(
 
 
 def _show(result: DemoResult) -> None:
-    console = Console(highlight=False)
+    console = table_console()
     table = Table(title="Verdicts", title_justify="left")
     for column in ("scenario", "verdict", "seen"):
-        table.add_column(column, overflow="fold", no_wrap=column != "seen")
+        table.add_column(column, overflow="fold")
     colours = {"ok": "green", "bad": "red"}
     for verdict in result.verdicts:
         colour = colours.get(verdict.verdict, "yellow")
-        table.add_row(verdict.scenario, f"[{colour}]{verdict.verdict}[/]", verdict.seen)
+        table.add_row(verdict.scenario, f"[{colour}]{verdict.verdict}[/]", escape(verdict.seen))
     console.print(table)
     agreed = result.agreement
     if agreed is not None and agreed.exporter_hit_rate is not None and agreed.client_hit_rate is not None:

@@ -46,7 +46,7 @@ class AdapterEndpoints:
         answer = self.transport.send("GET", url, headers=self.target.headers(), timeout_s=_TIMEOUT_S)
         values = answer.json()
         if answer.status != 200 or not isinstance(values, dict):
-            raise NoAnswer(f"GET {url}: {answer.status}")
+            raise NoAnswer(f"GET {url}: {answer.said}")
         names = [str(model.get("id")) for model in values.get("data") or []]
         return [name for name in names if name.startswith(prefix)]
 
@@ -149,12 +149,12 @@ class AdapterChurnFault:
 
     def _refusal(self, adapter: Adapter, answer: Answer) -> Injection:
         outcome: InjectionOutcome = "failed" if self._held else "refused"
-        if not self._held and answer.status in (404, 405):
+        if not self._held and (answer.status in (404, 405) or answer.redirects):
             outcome = "unsupported"
         return Injection(
             outcome,
             f"the engine did not load adapter '{adapter.name}' from '{adapter.path}' "
-            f"({answer.status} {answer.body.strip()[:200]}); vLLM needs --enable-lora and "
+            f"({answer.said}); vLLM needs --enable-lora and "
             "VLLM_ALLOW_RUNTIME_LORA_UPDATING=1, and a path it can read",
         )
 
@@ -191,4 +191,4 @@ def _unload(endpoints: AdapterEndpoints, name: str) -> str | None:
         return f"adapter {name} may still be loaded ({error})"
     if answer.status in (200, 404):
         return None
-    return f"adapter {name} was not unloaded ({answer.status} {answer.body.strip()[:200]})"
+    return f"adapter {name} was not unloaded ({answer.said})"

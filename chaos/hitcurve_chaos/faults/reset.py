@@ -29,7 +29,7 @@ _PROBE_WORDS = 128
 
 def read_answer(answer: Answer) -> AnswerMeaning:
     """What the answer to a reset says by itself; ``unverified`` where it does not say."""
-    if answer.status in _UNSUPPORTED:
+    if answer.status in _UNSUPPORTED or answer.redirects:
         return "unsupported"
     if not 200 <= answer.status < 300:
         return "refused"
@@ -131,7 +131,7 @@ class ResetFault:
 def _sentence(
     outcome: InjectionOutcome, answer: Answer, attempts: int, before: int | None, after: int | None
 ) -> str:
-    said = f"{answer.status} {answer.body.strip()[:200] or 'with an empty body'}"
+    said = answer.said
     match outcome:
         case "applied":
             return f"the prefix cache was reset (attempt {attempts}: {said})"
@@ -139,6 +139,8 @@ def _sentence(
             return (
                 f"the engine refused the reset {attempts} times (last answer: {said}; probe {before} -> {after})"
             )
+        case "unsupported" if answer.redirects:
+            return f"the reset was not done ({said})"
         case "unsupported":
             return (
                 f"the engine has no usable reset endpoint ({said}); a vLLM server offers it "

@@ -84,7 +84,7 @@ LORA_CHURN = Scenario(
     ),
     parameters=(
         Parameter("adapters", "count", 3, "how many adapters are loaded at a time; 0: all of the target file"),
-        Parameter("period", "duration", 4.0, "how long a generation of adapters lives"),
+        Parameter("period", "duration", 4.0, "how long a generation of adapters lives", least=0.5),
         Parameter("rate", "number", 0.0, "requests per second to the adapters; 0: like the background load"),
     ),
     named=_NAMED,

@@ -117,7 +117,7 @@ POOL_PRESSURE = Scenario(
         "recovers."
     ),
     parameters=(
-        Parameter("refill", "duration", 5.0, "the pressure fills the whole pool once in this time"),
+        Parameter("refill", "duration", 5.0, "the pressure fills the whole pool once in this time", least=0.1),
         Parameter("prompt_tokens", "count", 0, "size of a pressure prompt; 0: an eighth of the pool"),
     ),
     named=_NAMED,

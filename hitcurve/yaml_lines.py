@@ -3,11 +3,12 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
-
-import yaml
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from hitcurve.errors import UsageError
+
+if TYPE_CHECKING:
+    import yaml
 
 __all__ = ["Place", "load_yaml"]
 
@@ -30,7 +31,9 @@ class Place:
     def mapping(self, known: tuple[str, ...]) -> "dict[str, Place]":
         """The entries of a mapping; unknown keys are an error that lists the known ones."""
         if not isinstance(self.parts, dict):
-            self.wrong("is not a mapping", f"give it keys of {', '.join(known)}")
+            self.wrong(
+                "is not a mapping", f"give it keys of {', '.join(known)}" if known else "write 'key: value'"
+            )
         for key, place in self.parts.items():
             if known and key not in known:
                 place.wrong("is not a known key", f"the keys here are {', '.join(known)}")
@@ -55,18 +58,22 @@ class Place:
         return self.value
 
 
-def load_yaml(path: Path) -> Place:
-    """The document of ``path``; UsageError where it cannot be read or is not YAML."""
+def load_yaml(path: Path, *, example: str) -> Place:
+    """The document of ``path``; UsageError where it cannot be read or is not YAML.
+
+    ``example`` is the file that shows what belongs there.
+    """
+    import yaml
+
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} cannot be read ({error}); name a YAML file.") from error
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise UsageError(f"{path} cannot be read ({reason}); name a YAML file.") from error
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         if node is None:
-            raise UsageError(
-                f"{path}:1: the file is empty; see chaos/targets.example.yaml for what belongs there."
-            )
+            raise UsageError(f"{path}:1: the file is empty; see {example} for what belongs there.")
         return _place(path, "", node, yaml.SafeLoader(""))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
@@ -75,10 +82,14 @@ def load_yaml(path: Path) -> Place:
             f"{path}:{line}: not YAML ({error.problem}); check indentation, colons and quotes."
         ) from error
     except yaml.YAMLError as error:
-        raise UsageError(f"{path}: not YAML ({error}); save it as plain UTF-8 text.") from error
+        raise UsageError(f"{path}:1: not YAML ({error}); save it as plain UTF-8 text.") from error
+    except RecursionError:
+        raise UsageError(f"{path}:1: values are nested too deep; write them plainly.") from None
 
 
-def _place(path: Path, label: str, node: yaml.Node, loader: yaml.SafeLoader) -> Place:
+def _place(path: Path, label: str, node: "yaml.Node", loader: "yaml.SafeLoader") -> Place:
+    import yaml
+
     line = node.start_mark.line + 1
     if isinstance(node, yaml.MappingNode):
         parts = dict(_entries(path, label, node, loader))
@@ -86,17 +97,25 @@ def _place(path: Path, label: str, node: yaml.Node, loader: yaml.SafeLoader) -> 
     if isinstance(node, yaml.SequenceNode):
         items = [_place(path, f"{label}[{i}]", item, loader) for i, item in enumerate(node.value)]
         return Place(path, line, label, [item.value for item in items], items)
-    return Place(path, line, label, loader.construct_object(node))
+    return Place(path, line, label, _scalar(path, line, node, loader))
 
 
 def _entries(
-    path: Path, label: str, node: yaml.MappingNode, loader: yaml.SafeLoader
+    path: Path, label: str, node: "yaml.MappingNode", loader: "yaml.SafeLoader"
 ) -> Iterator[tuple[str, Place]]:
     seen: set[str] = set()
     for key_node, value_node in node.value:
-        key = str(loader.construct_object(key_node))
+        key = str(_scalar(path, key_node.start_mark.line + 1, key_node, loader))
         place = _place(path, f"{label}.{key}" if label else key, value_node, loader)
         if key in seen:
             place.wrong("stands there twice", "keep one of them")
         seen.add(key)
         yield key, place
+
+
+def _scalar(path: Path, line: int, node: "yaml.Node", loader: "yaml.SafeLoader") -> Any:
+    try:
+        return loader.construct_object(node)
+    except ValueError as error:
+        # 2026-13-45 looks like a date and is none.
+        raise UsageError(f"{path}:{line}: {node.value!r} is not a value ({error}); put it in quotes.") from error
