@@ -72,6 +72,7 @@ SETTINGS: Mapping[str, DemoSettings] = {
             "recover_within": 60.0,
             "refill": 1.6,
             "prompt_tokens": 1000,
+            "rate": 18.0,
         },
     ),
 }
