@@ -4,7 +4,7 @@ Plain Python without imports from outside the standard library, so that the plug
 share it. It never asks a clock and never starts a thread; it is not thread-safe, one thread feeds it.
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 
 from hitcurve_engine.ledger.blocks import BlockTable, Origin
 from hitcurve_engine.ledger.classify import classify
@@ -249,10 +249,10 @@ class Ledger:
         self._totals.resets += 1
         self._totals.cleared_blocks += self._table.reset(at_s)
 
-    def content_of(self, key: Hashable) -> Hashable | None:
-        """Content key of a cached block; ``None`` where it is not cached or was given none."""
-        block = self._table.cached.get(key)
-        return None if block is None else block.content
+    def contents_of(self, keys: Iterable[Hashable]) -> list[Hashable | None]:
+        """Content keys of cached blocks, in order; ``None`` for one that is not cached or was given none."""
+        get = self._table.cached.get
+        return [None if (block := get(key)) is None else block.content for key in keys]
 
     def forget(self) -> None:
         """Events were lost: what is cached and who is under way can no longer be known. Ghosts and totals stay."""

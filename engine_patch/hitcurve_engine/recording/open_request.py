@@ -1,6 +1,6 @@
 """What the replay keeps of a request until it is over: keys and counts, no token."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 from hitcurve_engine.recording.request_reading import read_keys, trace_carrier
@@ -34,21 +34,22 @@ class OpenContext:
         self.stored_blocks = 0
         self.evicted_blocks = 0
 
-    def extend_content(
-        self, request: Any, block_size: int, blocks: int, known: Callable[[int, "OpenContext"], int | None]
-    ) -> None:
-        """Lengthen ``content`` to ``blocks`` blocks. Only what ``known`` does not know is computed from tokens."""
+    def extend_content(self, request: Any, block_size: int, blocks: int, known: Sequence[Any] = ()) -> None:
+        """Lengthen ``content`` to ``blocks`` blocks: by what ``known`` says of those that come next, and where it
+        says ``None`` or nothing, from the tokens."""
         content = self.content
-        if len(content) >= blocks:
+        missing = blocks - len(content)
+        if missing <= 0:
             return
         tokens = request.all_token_ids
         parent = content[-1] if content else 0
-        for index in range(len(content), blocks):
-            key = known(index, self)
+        start = len(content) * block_size
+        for key in (*known[:missing], *(None,) * (missing - len(known))):
             if key is None:
-                key = hash((parent, *tokens[index * block_size : (index + 1) * block_size]))
+                key = hash((parent, *tokens[start : start + block_size]))
             content.append(key)
             parent = key
+            start += block_size
 
     def finished(self, request: Any, status: str) -> RequestContext:
         """What a sink is told of the request."""

@@ -11,7 +11,7 @@ from hitcurve_engine.ledger import Eviction, Ledger, Outcome
 from hitcurve_engine.probes.adoption import CacheShape
 from hitcurve_engine.probes.events import RawEvent
 from hitcurve_engine.recording.open_request import OpenContext
-from hitcurve_engine.recording.request_reading import plain_hash, skips_lookup
+from hitcurve_engine.recording.request_reading import plain_hashes, skips_lookup
 from hitcurve_engine.recording.sinks import CacheReset, EvictionBatch, FinishedRequest, Sink
 from hitcurve_engine.settings import Settings
 from hitcurve_engine.switch import Switch
@@ -72,7 +72,8 @@ class Replay:
             context.keys = self._keys_of(tokens, hashes)
             context.keys_of_tokens = tokens
             if self._isolated and context.keys is not None:
-                context.extend_content(request, self._shape.block_size, len(context.keys), self._content_of)
+                known = self.ledger.contents_of(context.keys[len(context.content) :])
+                context.extend_content(request, self._shape.block_size, len(context.keys), known)
         asked = context.read
         self.ledger.lookup(
             context.request_id,
@@ -119,14 +120,14 @@ class Replay:
             return
         context = self._context(request)
         step = self._shape.block_size // self._shape.hash_block_size
-        keys = [plain_hash(value) for value in hashes[(first + 1) * step - 1 : end * step : step]]
+        keys = plain_hashes(hashes[(first + 1) * step - 1 : end * step : step])
         blocks = blocks[first - offset : end - offset]
         wanted = [index for index, block in enumerate(blocks) if block.block_id and (mask is None or mask[index])]
         replaced = [blocks[index].block_id for index in wanted if blocks[index].block_id in self._block_keys]
         if replaced:
             self._evict(at_s, replaced, None)
         if self._isolated:
-            context.extend_content(request, self._shape.block_size, first + len(blocks), self._content_of)
+            context.extend_content(request, self._shape.block_size, first + len(blocks))
         for start, stop in _runs(wanted):
             content = context.content[first + start : first + stop] if self._isolated else None
             self.ledger.stored(at_s, keys[start:stop], context.request_id, first + start, content)
@@ -197,17 +198,11 @@ class Replay:
         size = self._shape.block_size
         step = size // self._shape.hash_block_size
         full = tokens // size
-        keys = [plain_hash(value) for value in hashes[step - 1 : full * step : step]]
+        keys = plain_hashes(hashes[step - 1 : full * step : step])
         if len(keys) < full - 1:
             return None
         # The engine may hash the last block only once it knows the tokens behind it.
         return keys if len(keys) == full else [*keys, object()]
-
-    def _content_of(self, index: int, context: OpenContext) -> int | None:
-        if context.keys is None or index >= len(context.keys):
-            return None
-        known = self.ledger.content_of(context.keys[index])
-        return known if isinstance(known, int) else None
 
     def _context(self, request: Any) -> OpenContext:
         context = self._open.get(request.request_id)

@@ -4,7 +4,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["RequestKeys", "plain_hash", "read_keys", "skips_lookup", "trace_carrier"]
+__all__ = ["RequestKeys", "plain_hashes", "read_keys", "skips_lookup", "trace_carrier"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +53,11 @@ def trace_carrier(request: Any) -> Mapping[str, str] | None:
     return carrier if "traceparent" in carrier else None
 
 
-def plain_hash(block_hash: Any) -> Hashable:
-    """A hash without the tokens that versions up to 0.10.1 keep beside it."""
-    value: Hashable = getattr(block_hash, "hash_value", block_hash)
-    return value
+def plain_hashes(block_hashes: list[Any]) -> list[Hashable]:
+    """Hashes without the tokens that versions up to 0.10.1 keep beside them."""
+    if block_hashes and hasattr(block_hashes[0], "hash_value"):
+        return [value.hash_value for value in block_hashes]
+    return block_hashes
 
 
 def _image_identifiers(request: Any) -> list[str]:
