@@ -73,6 +73,7 @@ SETTINGS: Mapping[str, DemoSettings] = {
             "refill": 1.6,
             "prompt_tokens": 1000,
             "rate": 18.0,
+            "period": 2.5,
         },
     ),
 }
