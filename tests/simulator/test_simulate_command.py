@@ -87,6 +87,14 @@ def test_other_definitions_follow_from_hits_per_request(
     assert round(full, 4) == full_blocks
 
 
+@pytest.mark.parametrize("workload", ["A", "D", "E", "F"])
+def test_v0_hits_what_the_newest_v1_hits(call: Call, workload: str) -> None:
+    """Seen on the real engines: the rule of 0.24 brings V1 to what V0 did."""
+    answers = [answer_of(call, workload, "--rules", rules) for rules in ("vllm", "vllm-v0")]
+    assert answers[0]["hit_tokens"] == answers[1]["hit_tokens"]
+    assert answers[0]["evicted_blocks"] == answers[1]["evicted_blocks"]
+
+
 def test_json_has_the_keys_of_the_contract(call: Call, tmp_path: Path) -> None:
     row = {"hash_ids": ["x", "y"], "input_length": 32}
     answer = answer_of(call, written(tmp_path, row, row), "--block-size", 16, "--per-request")

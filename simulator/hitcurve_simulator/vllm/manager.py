@@ -73,11 +73,17 @@ class CacheManager:
         The last token is always computed, since its logits are needed. Counts the attempt where the
         version counts attempts.
         """
+        if not self.rules.hashed_when_appended:
+            state.hashed_blocks = state.hashed_blocks or len(state.keys)
         if not self.may_read(state):
+            if self.enable_caching and not self.rules.counted_at_admission:
+                self.statistics.record_skipped_attempt(self.rules)
             return []
-        found = self.pool.longest_prefix(state.keys, (state.num_tokens - 1) // self.block_size)
+        found = self.pool.longest_prefix(state.keys, self._most_hit_blocks(state))
         if not self.rules.counted_at_admission:
-            self.statistics.record_lookup(self.rules, state, len(found), self.block_size)
+            self.statistics.record_lookup(
+                self.rules, state, len(found), self.block_size, self._most_hit_blocks(state)
+            )
         if self.observer is not None:
             self.observer.looked_up(state, len(found) * self.block_size)
         return found
@@ -95,12 +101,14 @@ class CacheManager:
             return False
         hit_tokens = len(found) * self.block_size
         if not self.may_read(state):
-            self.statistics.record_skipped(self.rules, state)
+            self.statistics.record_skipped(state)
         else:
             if state.hit_tokens is None:
                 state.hit_tokens = hit_tokens
             if self.rules.counted_at_admission:
-                self.statistics.record_lookup(self.rules, state, len(found), self.block_size)
+                self.statistics.record_lookup(
+                    self.rules, state, len(found), self.block_size, self._most_hit_blocks(state)
+                )
         if self.observer is not None:
             self.observer.scheduled(state, hit_tokens)
         return True
@@ -175,12 +183,18 @@ class CacheManager:
             self.observer.reset(done)
         return done
 
+    def _most_hit_blocks(self, state: RequestState) -> int:
+        """Blocks that a lookup asks for: all full ones, without the last one where it ends the sequence."""
+        most = (state.num_tokens - 1) // self.block_size
+        return most if self.rules.hashed_when_appended else min(most, state.hashed_blocks)
+
     def _cache_full_blocks(self, state: RequestState, tokens: int) -> None:
         first, end = state.cached_blocks, tokens // self.block_size
         if not self.enable_caching or first >= end:
             return
         self.pool.cache(state.blocks[first:end], state.keys[first:end])
         state.cached_blocks = end
+        state.hashed_blocks = max(state.hashed_blocks, end)
         if self.observer is not None:
             self.observer.stored(state, first, end)
 

@@ -48,6 +48,7 @@ class RequestState:
         "blocks",
         "cached_blocks",
         "computed_tokens",
+        "hashed_blocks",
         "hit_tokens",
         "keys",
         "num_tokens",
@@ -71,6 +72,8 @@ class RequestState:
         """Blocks held, in the order of the sequence."""
         self.cached_blocks = 0
         """How many of them are registered in the hash table, or were found there."""
+        self.hashed_blocks = 0
+        """How many keys a lookup may use in versions that hash late (``VllmRules.hashed_when_appended``)."""
         self.computed_tokens = 0
         self.hit_tokens: int | None = None
         """Tokens found at the first admission; None before, and for requests that may not read the cache."""

@@ -25,12 +25,14 @@ class LookupStatistics:
     skipped_requests: int = 0
     skipped_tokens: int = 0
 
-    def record_lookup(self, rules: VllmRules, state: RequestState, hit_blocks: int, block_size: int) -> None:
-        """Count one lookup. 0.8.5 queries the full blocks, without the last one where the prompt is aligned."""
+    def record_lookup(
+        self, rules: VllmRules, state: RequestState, hit_blocks: int, block_size: int, query_blocks: int
+    ) -> None:
+        """Count one lookup: of all tokens, or of ``query_blocks`` where the version counts blocks."""
         if rules.statistics_unit == "tokens":
             queries, hits = state.num_tokens, hit_blocks * block_size
         else:
-            queries, hits = (state.num_tokens - 1) // block_size, hit_blocks
+            queries, hits = query_blocks, hit_blocks
         if rules.preempted_apart and state.preemptions:
             self.preempted_requests += 1
             self.preempted_queries += queries
@@ -40,9 +42,12 @@ class LookupStatistics:
         self.queries += queries
         self.hits += hits
 
-    def record_skipped(self, rules: VllmRules, state: RequestState) -> None:
+    def record_skipped(self, state: RequestState) -> None:
         """Count one admitted request that did not look the cache up."""
         self.skipped_requests += 1
         self.skipped_tokens += state.num_tokens
+
+    def record_skipped_attempt(self, rules: VllmRules) -> None:
+        """Count an attempt to schedule a request that does not look the cache up: 0.8.5 calls it a request."""
         if rules.statistics_unit == "blocks":
             self.requests += 1

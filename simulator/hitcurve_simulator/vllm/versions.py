@@ -31,6 +31,9 @@ class VllmRules:
     """Since 0.11.1 lookups of resumed requests are kept out of the exported counters."""
     reserve_whole_prompt: bool = True
     """Admit a request only when its whole prompt fits, not just the first chunk."""
+    hashed_when_appended: bool = True
+    """Since 0.10.1 generated tokens are hashed when they are appended; before, when their block is registered,
+    so that a resumed request does not find a block that it filled and did not compute."""
     usage_without_null_block: bool = True
     """Since 0.10.2 the reserved null block is not part of the pool that KV usage is a share of."""
 
@@ -55,6 +58,7 @@ def rules_of_version(version: str) -> VllmRules:
         counted_at_admission=number >= (0, 27),
         preempted_apart=number >= (0, 11, 1),
         reserve_whole_prompt=number >= (0, 19),
+        hashed_when_appended=number >= (0, 10, 1),
         usage_without_null_block=number >= (0, 10, 2),
     )
 
