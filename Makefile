@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 VENV_STAMP := $(VENV)/.installed
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help venv vllm-env demo test lint bench clean
+.PHONY: help venv vllm-env oracles oracles-full demo test lint bench clean
 
 help:
 	@echo "make demo      the whole suite on this machine, ending in one HTML report"
@@ -13,6 +13,8 @@ help:
 	@echo "make lint      ruff and strict mypy"
 	@echo "make bench     benchmarks (docs/benchmarks.md)"
 	@echo "make venv      .venv with everything but a real engine"
+	@echo "make oracles   other engines' own caches, for tests of the cache rules (450 MB)"
+	@echo "make oracles-full  10,000 random sequences against each of them (an hour or two)"
 	@echo "make vllm-env  .venv-vllm with a real vLLM for CPU (3.4 GB)"
 
 venv: $(VENV_STAMP)
@@ -24,6 +26,12 @@ $(VENV_STAMP): pyproject.toml
 
 vllm-env: $(VENV_STAMP)
 	$(BIN)/python -m hitcurve_chaos.demo.vllm_env
+
+oracles: $(VENV_STAMP) vllm-env
+	$(BIN)/python tests/real_vllm/oracles/install.py
+
+oracles-full: oracles
+	$(BIN)/python tests/real_vllm/oracles/run.py --sequences 10000
 
 demo: $(VENV_STAMP)
 	$(BIN)/hitcurve demo

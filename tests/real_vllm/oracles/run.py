@@ -11,7 +11,9 @@ import os
 import sys
 import time
 from collections import Counter
-from itertools import chain
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
 
@@ -21,19 +23,17 @@ from oracle_list import ORACLES, REPOSITORY, Oracle
 MOST_SHOWN = 5
 
 
-def compare(oracle: Oracle, python: Path, sequences: int, first_seed: int, workloads: bool) -> dict[str, Any]:
-    """Counts of one oracle; ``mismatches`` holds the first operation that differs of each run that does."""
+def compare(oracle: Oracle, driver: Driver, sequences: int, first_seed: int, workloads: bool) -> dict[str, Any]:
+    """Counts of one oracle, and the first operation that differs of some of the runs that do."""
     counts: Counter[str] = Counter()
     mismatches: list[str] = []
     runs = chain(oracle.workloads(first_seed) if workloads else (), oracle.random(first_seed, sequences))
     started = time.monotonic()
-    program = Path(__file__).with_name(oracle.program)
-    with Driver(python, program, oracle.python_path, CUDA_VISIBLE_DEVICES="") as driver:
-        for run, answers in driver.answers(runs):
-            counts["workloads" if run["name"].startswith("workload") else "sequences"] += 1
-            count(counts, run)
-            if answers != run["expected"]:
-                mismatches.append(first_difference(run, answers))
+    for run, answers in driver.answers(runs):
+        counts["workloads" if run["name"].startswith("workload") else "sequences"] += 1
+        count(counts, run)
+        if answers != run["expected"]:
+            mismatches.append(first_difference(run, answers))
     return {
         "oracle": oracle.name,
         "mismatches": len(mismatches),
@@ -41,6 +41,15 @@ def compare(oracle: Oracle, python: Path, sequences: int, first_seed: int, workl
         "counts": dict(sorted(counts.items())),
         "seconds": round(time.monotonic() - started, 1),
     }
+
+
+@contextmanager
+def driver_of(oracle: Oracle, python: Path) -> Iterator[Driver]:
+    """The program of an oracle, running and quiet."""
+    program = Path(__file__).with_name(oracle.program)
+    quiet = {"VLLM_CONFIGURE_LOGGING": "0", "CUDA_VISIBLE_DEVICES": ""}
+    with Driver(python, program, oracle.python_path, **quiet) as driver:
+        yield driver
 
 
 def count(counts: Counter[str], run: dict[str, Any]) -> None:
@@ -83,13 +92,20 @@ def main() -> None:
         parser.error(f"there is no oracle {unknown[0]}; there are {', '.join(ORACLES)}")
     python = Path(os.environ.get("HITCURVE_VLLM_PYTHON", REPOSITORY / ".venv-vllm" / "bin" / "python"))
     differs = False
-    for oracle in [ORACLES[name] for name in options.oracles] or ORACLES.values():
-        if (missing := oracle.missing) is not None:
-            print(json.dumps({"oracle": oracle.name, "skipped": f"{missing} is not there: run make oracles"}))
+    named = [ORACLES[name] for name in options.oracles] or list(ORACLES.values())
+    # Oracles of one program share a process: its imports take longer than many sequences.
+    for _, group in groupby(named, key=lambda oracle: (oracle.program, oracle.python_path)):
+        oracles = list(group)
+        if (missing := oracles[0].missing) is not None:
+            for oracle in oracles:
+                print(json.dumps({"oracle": oracle.name, "skipped": f"{missing} is not there: run make oracles"}))
             continue
-        result = compare(oracle, python, options.sequences, options.first_seed, not options.no_workloads)
-        print(json.dumps(result), flush=True)
-        differs = differs or bool(result["mismatches"])
+        with driver_of(oracles[0], python) as driver:
+            for oracle in oracles:
+                settings = (options.sequences, options.first_seed, not options.no_workloads)
+                result = compare(oracle, driver, *settings)
+                print(json.dumps(result), flush=True)
+                differs = differs or bool(result["mismatches"])
     sys.exit(differs)
 
 

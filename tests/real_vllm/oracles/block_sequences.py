@@ -1,34 +1,29 @@
-"""The rules equal vLLM's own KV cache manager: hits, blocks of each request, evicted blocks, free queue."""
+"""Random operations for vLLM's KV cache manager, and workloads A to F, with the answers of our rules."""
 
-import json
 import random
-import subprocess
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import Any
-
-import pytest
 
 from hitcurve_simulator.simulate.fifo_replay import FifoReplay
 from hitcurve_simulator.simulate.vllm_requests import VllmRequests
-from hitcurve_simulator.vllm import CacheManager, Request, RequestState, VllmRules
+from hitcurve_simulator.vllm import CacheManager, Request, RequestState, VllmRules, rules_of_version
 from hitcurve_simulator.workloads import CONCURRENCY, WORKLOADS, workload_rows
 
-pytestmark = pytest.mark.real_vllm
+__all__ = ["random_runs", "workload_runs"]
 
-SEQUENCES = 200
 OPERATIONS = 80
 BLOCK_SIZE = 4
 ALPHABET = (1, 2, 3)
+SALTS_SINCE = (0, 9)
 
 Answer = list[Any]
 
 
 class OurManager:
-    """Our rules behind the operations of ``vllm_cache_manager.py``."""
+    """Our rules behind the operations of ``vllm_v1_manager.py``."""
 
-    def __init__(self, num_blocks: int, block_size: int) -> None:
-        self.manager = CacheManager(num_blocks, block_size, VllmRules())
+    def __init__(self, num_blocks: int, block_size: int, rules: VllmRules) -> None:
+        self.manager = CacheManager(num_blocks, block_size, rules)
         self.states: dict[str, RequestState] = {}
         self.pool = self.manager.pool
         self.evicted: list[int] = []
@@ -39,7 +34,11 @@ class OurManager:
         self.evicted = []
         result = getattr(self, name)(*arguments)
         held = self.states[arguments[0]].blocks if arguments and name != "free" else []
-        return [result, list(held), self.evicted]
+        return [result, self.evicted, list(held)]
+
+    def end(self) -> Answer:
+        counted = self.manager.statistics
+        return ["end", [], list(self.pool.free_queue), [counted.requests, counted.queries, counted.hits]]
 
     def admit(
         self,
@@ -98,10 +97,11 @@ class OurManager:
 class OperationWriter:
     """Makes up operations as it plays them on our rules; knows which make sense by our answers."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, rules: VllmRules, salts: bool) -> None:
         self.dice = random.Random(seed)
         self.num_blocks = self.dice.randint(6, 40)
-        self.ours = OurManager(self.num_blocks, BLOCK_SIZE)
+        self.salts = (None, None, None, "salt") if salts else (None,)
+        self.ours = OurManager(self.num_blocks, BLOCK_SIZE, rules)
         self.operations: list[list[Any]] = []
         self.answers: list[Answer] = []
         self.running: list[str] = []
@@ -123,7 +123,7 @@ class OperationWriter:
                 while self.dice.random() < 0.5 and self.running:
                     self._leave("free", self.running)
                 self._play(["reset"])
-        self.answers.append(["end", list(self.ours.pool.free_queue), []])
+        self.answers.append(self.ours.end())
 
     def _admit(self, request_id: str) -> None:
         if self.preempted and self.dice.random() < 0.5:
@@ -137,7 +137,7 @@ class OperationWriter:
                 self._chunk(),
                 self.dice.choice((0, 0, 0, 3, 9)),
                 self.dice.choice((None, None, "a", "b")),
-                self.dice.choice((None, None, None, "salt")),
+                self.dice.choice(self.salts),
                 self.dice.random() < 0.1,
             ]
         if self._play(operation)[0] is not None:
@@ -185,8 +185,8 @@ class OperationWriter:
 class RecordingManager:
     """Stands where a replay has its manager, and writes down what the replay asks of it."""
 
-    def __init__(self, num_blocks: int, block_size: int) -> None:
-        self.ours = OurManager(num_blocks, block_size)
+    def __init__(self, num_blocks: int, block_size: int, rules: VllmRules) -> None:
+        self.ours = OurManager(num_blocks, block_size, rules)
         self.block_size = block_size
         self.pool = self.ours.pool
         self.operations: list[list[Any]] = []
@@ -220,60 +220,34 @@ class RecordingManager:
         return answer
 
 
-def ask_vllm(vllm_python: Path, runs: list[dict[str, Any]]) -> list[list[Answer]]:
-    program = Path(__file__).with_name("vllm_cache_manager.py")
-    answer = subprocess.run(
-        [vllm_python, program], input=json.dumps(runs), capture_output=True, text=True, timeout=300
-    )
-    assert answer.returncode == 0, answer.stderr[-2000:]
-    results: list[list[Answer]] = json.loads(answer.stdout.splitlines()[-1])
-    return results
-
-
-def workload_run(name: str) -> RecordingManager:
-    pool_tokens = WORKLOADS[name].pool_tokens or 400_000
-    recording = RecordingManager(pool_tokens // 16 + 1, 16)
-    rules = VllmRequests(recording, outputs=True)  # type: ignore[arg-type]
-    replay = FifoReplay(rules, CONCURRENCY, outputs=True)
-    for row in workload_rows(name, seed=0):
-        replay.serve(row)
-    replay.drain()
-    recording.answers.append(["end", list(recording.pool.free_queue), []])
-    return recording
-
-
-def test_rules_equal_vllm_operation_by_operation(vllm_python: Path) -> None:
-    names, runs, expected = [], [], []
-    for seed in range(SEQUENCES):
-        writer = OperationWriter(seed)
+def random_runs(version: str, first_seed: int, count: int) -> Iterator[dict[str, Any]]:
+    """Sequences with the answers we expect of a version."""
+    rules = rules_of_version(version)
+    for seed in range(first_seed, first_seed + count):
+        writer = OperationWriter(seed, rules, salts=rules.number >= SALTS_SINCE)
         writer.write()
-        names.append(f"seed {seed}")
-        runs.append({"num_blocks": writer.num_blocks, "block_size": BLOCK_SIZE, "operations": writer.operations})
-        expected.append(writer.answers)
-    for name in WORKLOADS:
-        recording = workload_run(name)
-        names.append(f"workload {name}")
-        runs.append(
-            {"num_blocks": recording.pool.num_blocks, "block_size": 16, "operations": recording.operations}
-        )
-        expected.append(recording.answers)
+        yield _run(f"seed {seed}", writer.num_blocks, BLOCK_SIZE, writer)
 
-    answers = ask_vllm(vllm_python, runs)
 
-    for name, run, ours, theirs in zip(names, runs, expected, answers, strict=True):
-        for number, (operation, our, their) in enumerate(
-            zip([*run["operations"], ["end"]], ours, theirs, strict=True)
-        ):
-            assert our == their, f"{name}, operation {number}: {operation[:2]}"
-    # The sequences reach what they are meant to reach.
-    flat = [
-        (operation[0], answer)
-        for run, ours in zip(runs, expected, strict=True)
-        for operation, answer in zip(run["operations"], ours, strict=False)
-    ]
-    assert sum(len(answer[2]) for _, answer in flat) > 5_000, "evictions"
-    assert sum(name in ("admit", "again") and bool(answer[0]) for name, answer in flat) > 1_000, "hits"
-    assert sum(name == "again" and bool(answer[0]) for name, answer in flat) > 50, "resumed with hits"
-    assert {answer[0] for name, answer in flat if name == "reset"} == {True, False}
-    assert {answer[0] for name, answer in flat if name == "compute"} == {True, False}
-    assert any(name == "admit" and answer[0] is None for name, answer in flat), "refused admissions"
+def workload_runs(version: str, seed: int) -> Iterator[dict[str, Any]]:
+    """Workloads A to F as a replay asks for them."""
+    for name, workload in WORKLOADS.items():
+        num_blocks = (workload.pool_tokens or 400_000) // 16 + 1
+        recording = RecordingManager(num_blocks, 16, rules_of_version(version))
+        rules = VllmRequests(recording, outputs=True)  # type: ignore[arg-type]
+        replay = FifoReplay(rules, CONCURRENCY, outputs=True)
+        for row in workload_rows(name, seed):
+            replay.serve(row)
+        replay.drain()
+        recording.answers.append(recording.ours.end())
+        yield _run(f"workload {name}", num_blocks, 16, recording)
+
+
+def _run(name: str, num_blocks: int, block_size: int, recorder: Any) -> dict[str, Any]:
+    return {
+        "name": name,
+        "num_blocks": num_blocks,
+        "block_size": block_size,
+        "operations": recorder.operations,
+        "expected": recorder.answers,
+    }

@@ -1,0 +1,210 @@
+"""Plays operations on vLLM's own KV cache manager, 0.8.5 to 0.32; runs in a real vLLM's environment, not in ours.
+
+Reads one JSON run a line on stdin and writes the list of its answers on stdout, after a line ``ready``::
+
+    {"num_blocks": int, "block_size": int, "operations": [[name, …], …]}
+
+    ["admit", id, prompt, chunk, lookahead, adapter | null, salt | null, skip]  hit tokens, null when refused
+    ["compute", id, tokens]        true, false when refused (the next tokens of the sequence)
+    ["append", id, tokens]         null (generated tokens)
+    ["preempt", id], ["free", id]  null
+    ["again", id, chunk]           as admit, for a preempted request
+    ["reset"]                      true, false when refused
+
+Each answer is ``[result, evicted blocks in order, blocks of the request]``; the last answer of a run is
+``["end", [], free blocks in order, counters]``, the counters being the manager's own requests, queries and hits. A
+run decides nothing: operations follow from earlier answers, which are equal on both sides or the comparison fails.
+"""
+
+import inspect
+import json
+import sys
+import time
+from typing import Any
+
+import torch
+import vllm.v1.core.kv_cache_utils as utils
+from vllm.lora.request import LoRARequest
+from vllm.sampling_params import SamplingParams
+from vllm.v1.core.kv_cache_manager import KVCacheManager
+from vllm.v1.kv_cache_interface import FullAttentionSpec, KVCacheConfig, KVCacheGroupSpec
+from vllm.v1.request import Request, RequestStatus
+
+try:
+    from vllm.utils.hashing import sha256
+except ImportError:
+    from vllm.utils import sha256
+
+MAX_MODEL_LEN = 1_000_000
+
+
+def accepted(function: Any, **values: Any) -> dict[str, Any]:
+    """Those of the values that a version has parameters for."""
+    parameters = inspect.signature(function).parameters
+    return {name: value for name, value in values.items() if name in parameters}
+
+
+class RealManager:
+    """One manager over ``num_blocks`` blocks, the null block included."""
+
+    def __init__(self, num_blocks: int, block_size: int) -> None:
+        spec = FullAttentionSpec(
+            block_size=block_size,
+            num_kv_heads=1,
+            head_size=8,
+            dtype=torch.float32,
+            **accepted(FullAttentionSpec, use_mla=False),
+        )
+        config = KVCacheConfig(
+            num_blocks=num_blocks,
+            kv_cache_groups=[KVCacheGroupSpec(["layer"], spec)],
+            **accepted(KVCacheConfig, tensors={}, kv_cache_tensors=[]),
+        )
+        options = accepted(
+            KVCacheManager,
+            scheduler_block_size=block_size,
+            hash_block_size=block_size,
+            caching_hash_algo="sha256",
+            log_stats=True,
+        )
+        self.manager = KVCacheManager(config, max_model_len=MAX_MODEL_LEN, enable_caching=True, **options)
+        make_hasher = getattr(utils, "get_request_block_hasher", None)
+        self.block_hasher = make_hasher(block_size, sha256) if make_hasher else None
+        self.requests: dict[str, Request] = {}
+        self.adapters: dict[str, int] = {}
+        self.evicted: list[int] = []
+        self.counters = [0, 0, 0]
+        pool = self.manager.block_pool
+        evict = pool._maybe_evict_cached_block
+
+        def recording(block: Any) -> bool:
+            done = evict(block)
+            if done:
+                self.evicted.append(block.block_id)
+            return done
+
+        pool._maybe_evict_cached_block = recording
+
+    def play(self, operation: list[Any]) -> list[Any]:
+        name, *arguments = operation
+        self.evicted = []
+        result = getattr(self, name)(*arguments)
+        blocks = self._blocks_of(arguments[0]) if arguments and name != "free" else []
+        return [result, self.evicted, blocks]
+
+    def _blocks_of(self, request_id: str) -> list[int]:
+        if hasattr(self.manager, "req_to_blocks"):
+            return [block.block_id for block in self.manager.req_to_blocks.get(request_id, ())]
+        ids = self.manager.get_block_ids(request_id)
+        return list(ids[0]) if ids else []
+
+    def admit(
+        self,
+        request_id: str,
+        prompt: list[int],
+        chunk: int,
+        lookahead: int,
+        adapter: str | None,
+        salt: str | None,
+        skip: bool,
+    ) -> int | None:
+        number = self.adapters.setdefault(adapter, len(self.adapters) + 1) if adapter else 0
+        # Asking for the logprobs of the prompt is what makes a request skip the cache in every version.
+        request = self.requests[request_id] = Request(
+            request_id=request_id,
+            prompt_token_ids=prompt,
+            sampling_params=SamplingParams(max_tokens=1000, prompt_logprobs=1 if skip else None),
+            lora_request=LoRARequest(adapter, number, "/" + adapter) if adapter else None,
+            **accepted(
+                Request,
+                pooling_params=None,
+                eos_token_id=None,
+                arrival_time=time.time(),
+                cache_salt=salt,
+                block_hasher=self.block_hasher,
+                multi_modal_inputs=None,
+                multi_modal_kwargs=None,
+                multi_modal_hashes=None,
+                multi_modal_placeholders=None,
+            ),
+        )
+        return self._admit(request, chunk, lookahead)
+
+    def again(self, request_id: str, chunk: int) -> int | None:
+        return self._admit(self.requests[request_id], chunk, 0)
+
+    def compute(self, request_id: str, tokens: int) -> bool:
+        request = self.requests[request_id]
+        if self.manager.allocate_slots(request, tokens) is None:
+            return False
+        request.num_computed_tokens += tokens
+        return True
+
+    def append(self, request_id: str, tokens: list[int]) -> None:
+        self.requests[request_id].append_output_token_ids(tokens)
+
+    def preempt(self, request_id: str) -> None:
+        request = self.requests[request_id]
+        self.manager.free(request)
+        request.status = RequestStatus.PREEMPTED
+        request.num_computed_tokens = 0
+        if hasattr(request, "num_preemptions"):
+            request.num_preemptions += 1
+
+    def free(self, request_id: str) -> None:
+        request = self.requests.pop(request_id)
+        self.manager.free(request)
+        if hasattr(self.manager, "free_block_hashes"):
+            self.manager.free_block_hashes(request)
+
+    def reset(self) -> bool:
+        self._take_counters()
+        done = self.manager.reset_prefix_cache()
+        # A reset is told to the log by the same record; it counts nothing.
+        self.manager.make_prefix_cache_stats()
+        return done
+
+    def end(self) -> list[Any]:
+        self._take_counters()
+        free = [block.block_id for block in self.manager.block_pool.free_block_queue.get_all_free_blocks()]
+        return ["end", [], free, self.counters]
+
+    def _take_counters(self) -> None:
+        taken = self.manager.make_prefix_cache_stats()
+        for place, name in enumerate(("requests", "queries", "hits")):
+            self.counters[place] += getattr(taken, name)
+
+    def _admit(self, request: Request, chunk: int, lookahead: int) -> int | None:
+        blocks, hits = self.manager.get_computed_blocks(request)[:2]
+        tokens = min(chunk, request.num_tokens - hits)
+        before = {"num_new_computed_tokens": hits}
+        allocated = self.manager.allocate_slots(
+            request,
+            tokens,
+            new_computed_blocks=blocks,
+            num_lookahead_tokens=lookahead,
+            **accepted(self.manager.allocate_slots, full_sequence_must_fit=True, **before),
+        )
+        if allocated is None:
+            return None
+        if hasattr(self.manager, "record_prefix_cache_stats"):
+            self.manager.record_prefix_cache_stats(request, hits)
+        request.status = RequestStatus.RUNNING
+        request.num_computed_tokens = hits + tokens
+        return hits
+
+
+def main() -> None:
+    """Answer stdin, run by run."""
+    if hasattr(utils, "get_request_block_hasher") and hasattr(utils, "init_none_hash"):
+        utils.init_none_hash(sha256)
+    print("ready", flush=True)
+    for line in sys.stdin:
+        run = json.loads(line)
+        real = RealManager(run["num_blocks"], run["block_size"])
+        answers = [real.play(operation) for operation in run["operations"]]
+        print(json.dumps([*answers, real.end()]), flush=True)
+
+
+if __name__ == "__main__":
+    main()
