@@ -1,5 +1,6 @@
 """A small fleet with traffic, scraped by a real Prometheus; promtool; the rules as built."""
 
+import itertools
 import json
 import re
 import shutil
@@ -14,13 +15,15 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from http.client import HTTPException
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import yaml
 
 from hitcurve.child import ChildProcess
+from hitcurve.engine_patch_catalogue import ENGINE_PATCH_CATALOGUE
 from hitcurve_dashboards.build import built
 
 DEADLINE_S = 45.0
@@ -104,6 +107,51 @@ class Fleet:
             time.sleep(0.1)
 
 
+class PatchedPage:
+    """A page with every metric of the engine patch, of two adapters; all but drops and errors grow."""
+
+    REASONS = ("compulsory", "capacity", "reset", "isolated", "tail", "stranded", "unknown")
+    VALUES: ClassVar = {"adapter": ("", "chat"), "reason": REASONS, "key": ("adapter", "salt", "image")}
+
+    def __init__(self) -> None:
+        self._started_s = time.monotonic()
+        page = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                self.send_response(200)
+                self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+                self.end_headers()
+                self.wfile.write("\n".join([*page.lines(), ""]).encode())
+
+            def log_message(self, format: str, *args: Any) -> None:
+                return
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.address = f"127.0.0.1:{self.server.server_port}"
+        threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+
+    def lines(self) -> Iterator[str]:
+        passed_s = time.monotonic() - self._started_s
+        for metric in ENGINE_PATCH_CATALOGUE:
+            grown = 0.0 if "dropped" in metric.name or "errors" in metric.name else passed_s * 10
+            yield f"# TYPE {metric.name} {metric.kind}"
+            for values in itertools.product(*(self.VALUES.get(label, ("x",)) for label in metric.labels)):
+                pairs = [*zip(metric.labels, values, strict=True), ("engine", "0"), ("model_name", "patched")]
+                labels = ",".join(f'{label}="{value}"' for label, value in pairs)
+                if metric.kind != "histogram":
+                    yield f"{metric.name}{{{labels}}} {1.0 if metric.kind == 'gauge' else grown}"
+                    continue
+                for bound in (*metric.buckets, "+Inf"):
+                    yield f'{metric.name}_bucket{{{labels},le="{bound}"}} {grown}'
+                yield f"{metric.name}_sum{{{labels}}} {passed_s}"
+                yield f"{metric.name}_count{{{labels}}} {grown}"
+
+    def stop(self) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+
+
 class Traffic:
     """Chats behind one of three shared prefixes, one after the other, until stopped."""
 
@@ -141,7 +189,9 @@ def free_address() -> str:
         return f"127.0.0.1:{taken.getsockname()[1]}"
 
 
-def prometheus_configuration(engines: dict[str, str], exporter_url: str, rules: list[Path]) -> dict[str, Any]:
+def prometheus_configuration(
+    engines: dict[str, str], patched: str, exporter_url: str, rules: list[Path]
+) -> dict[str, Any]:
     """The one we ship, with the addresses of this fleet and without its waiting times."""
     shipped = yaml.safe_load((Path(__file__).parents[2] / "dashboards/prometheus/prometheus.yml").read_text())
     jobs = {job["job_name"]: job for job in shipped["scrape_configs"]}
@@ -152,6 +202,7 @@ def prometheus_configuration(engines: dict[str, str], exporter_url: str, rules: 
     jobs["vllm"]["static_configs"] = [
         {"targets": [url.removeprefix("http://")], "labels": {"target": name}} for name, url in engines.items()
     ]
+    jobs["vllm"]["static_configs"].append({"targets": [patched], "labels": {"target": "patched"}})
     return {
         "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
         "rule_files": [str(rule) for rule in rules],
@@ -189,7 +240,11 @@ def running_fleet(folder: Path, rules: dict[str, str]) -> Iterator[Fleet]:
         exporter.wait_healthy(f"{exporter_url}/-/ready", DEADLINE_S)
         for file, text in rules.items():
             (folder / file).write_text(text)
-        configuration = prometheus_configuration(engines, exporter_url, [folder / file for file in rules])
+        patched = PatchedPage()
+        running.callback(patched.stop)
+        configuration = prometheus_configuration(
+            engines, patched.address, exporter_url, [folder / file for file in rules]
+        )
         (folder / "prometheus.yml").write_text(yaml.safe_dump(configuration))
         address = free_address()
         storage = (f"--config.file={folder / 'prometheus.yml'}", f"--storage.tsdb.path={folder / 'data'}")

@@ -49,6 +49,13 @@ GUARDS = {
         "",
         "recording_rules_test.yml",
     ),
+    "patch: idle engines count": ("hitcurve-alert-patch.yml", r">\s+100\)", "> 0)", "patch_alerts_test.yml"),
+    "patch: every miss counts": (
+        "hitcurve-record-patch.yml",
+        r'\{reason="capacity"\}',
+        "",
+        "patch_alerts_test.yml",
+    ),
     "scraping: fires at once": ("hitcurve-alert-scraping.yml", r"for: 5m", "for: 0m", "scraping_alerts_test.yml"),
 }
 
@@ -72,6 +79,7 @@ def test_alerts_fire_when_they_should_and_only_then(promtool: str, repository: P
     files = sorted((repository / "dashboards/prometheus/tests").glob("*.yml"))
     assert [file.name for file in files] == [
         "curve_alerts_test.yml",
+        "patch_alerts_test.yml",
         "rate_alerts_test.yml",
         "recording_rules_test.yml",
         "scraping_alerts_test.yml",

@@ -1,5 +1,6 @@
 """The dashboards: one file each, and the list of them."""
 
+from hitcurve_dashboards.boards.adapters import ADAPTERS
 from hitcurve_dashboards.boards.capacity import CAPACITY
 from hitcurve_dashboards.boards.chaos import CHAOS
 from hitcurve_dashboards.boards.engine_pages import ENGINE_PAGES
@@ -9,4 +10,4 @@ from hitcurve_dashboards.grafana.records import Dashboard
 
 __all__ = ["DASHBOARDS"]
 
-DASHBOARDS: tuple[Dashboard, ...] = (FLEET, REPLICA, ENGINE_PAGES, CAPACITY, CHAOS)
+DASHBOARDS: tuple[Dashboard, ...] = (FLEET, REPLICA, ADAPTERS, ENGINE_PAGES, CAPACITY, CHAOS)

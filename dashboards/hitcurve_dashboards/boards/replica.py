@@ -1,6 +1,15 @@
 """Replica: what happens there?"""
 
-from hitcurve_dashboards.boards.shared import CUTS, ENGINE, EXPORTER_VARIABLES, codes, either, rate, ratio
+from hitcurve_dashboards.boards.replica_misses import MISSES
+from hitcurve_dashboards.boards.shared import (
+    CUTS,
+    ENGINE,
+    EXPORTER_VARIABLES,
+    codes,
+    either,
+    rate,
+    ratio,
+)
 from hitcurve_dashboards.grafana.looks import (
     CAUSE_CODES,
     CAUSE_COLOURS,
@@ -229,6 +238,6 @@ REPLICA = Dashboard(
     "hitcurve / Replica",
     "What happens on one replica, and why? Needs the hitcurve exporter.",
     EXPORTER_VARIABLES,
-    (_CURVE, _RATES, _POOL, _LATENCY),
+    (_CURVE, _RATES, MISSES, _POOL, _LATENCY),
     CUTS,
 )

@@ -12,8 +12,11 @@ __all__ = [
     "ENGINE",
     "EXPORTER_VARIABLES",
     "JOB",
+    "NEEDS_PATCH",
     "PAGE",
     "PAGE_VARIABLES",
+    "PATCH",
+    "PATCH_VARIABLES",
     "TARGET",
     "codes",
     "either",
@@ -53,6 +56,21 @@ PAGE_VARIABLES: tuple[Variable, ...] = (
         "engine",
         ".*",
     ),
+)
+
+PATCH = 'job=~"$job",instance=~"$instance",engine=~"$engine",model_name=~"$model",adapter=~"$adapter"'
+"""Selects what the engine patch says by adapter."""
+NEEDS_PATCH = "no engine has the engine patch"
+_PATCHED = "hitcurve_engine_query_tokens_total"
+PATCH_VARIABLES: tuple[Variable, ...] = tuple(
+    Variable(name, title, f"{_PATCHED}{selector}", label, all_value, may_be_empty=NEEDS_PATCH)
+    for name, title, label, all_value, selector in (
+        ("job", "Job", "job", ".+", ""),
+        ("model", "Model", "model_name", ".*", '{job=~"$job"}'),
+        ("instance", "Instance", "instance", ".+", '{job=~"$job",model_name=~"$model"}'),
+        ("engine", "Engine", "engine", ".*", '{job=~"$job",model_name=~"$model",instance=~"$instance"}'),
+        ("adapter", "Adapter", "adapter", ".*", '{job=~"$job",model_name=~"$model",instance=~"$instance"}'),
+    )
 )
 
 _NO_CUT = "no engine restarted and no cache was reset"

@@ -9,6 +9,7 @@ from hitcurve_dashboards.grafana.records import Override, Panel
 __all__ = [
     "CAUSE_CODES",
     "CAUSE_COLOURS",
+    "REASON_COLOURS",
     "STATE_CODES",
     "STATE_COLOURS",
     "coloured",
@@ -38,6 +39,17 @@ CAUSE_COLOURS: Mapping[str, str] = {
     "short_prefix": "#C0D8FF",
     "unknown": "#8E8E8E",
 }
+REASON_COLOURS: Mapping[str, str] = {
+    "hit": "#56A64B",
+    "capacity": "#FF9830",
+    "reset": "#E02F44",
+    "isolated": "#F2CC0C",
+    "stranded": "#B877D9",
+    "tail": "#C0D8FF",
+    "compulsory": "#5794F2",
+    "unknown": "#8E8E8E",
+}
+"""Where a query token went: found, or missed for that reason; where cause and reason are one, so is the colour."""
 STATE_CODES: Mapping[str, int] = {state: code for code, state in enumerate(STATES, start=1)}
 CAUSE_CODES: Mapping[str, int] = {cause: code for code, cause in enumerate(CAUSES, start=1)}
 """Numbers that a state timeline can plot; they are shown as words and mean nothing else."""

@@ -84,6 +84,7 @@ class Variable:
     label: str
     all_value: str = ".+"
     hide: bool = False
+    may_be_empty: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,7 +93,8 @@ def asked_by_dashboards(dashboards: Sequence[Dashboard], rate_interval: str) -> 
 
         for variable in dashboard.variables:
             series = filled(variable.series)
-            yield Asked(f"{dashboard.uid}, variable {variable.name}", f"count by ({variable.label}) ({series})")
+            place = f"{dashboard.uid}, variable {variable.name}"
+            yield Asked(place, f"count by ({variable.label}) ({series})", variable.may_be_empty)
         for annotation in dashboard.annotations:
             if annotation.expr:
                 place = f"{dashboard.uid}, annotation {annotation.name}"
@@ -110,7 +111,7 @@ def asked_by_rules(groups: Sequence[RuleGroup]) -> Iterator[Asked]:
     for group in groups:
         for rule in group.rules:
             if isinstance(rule, Recording):
-                yield Asked(f"rule {rule.record}", rule.expr)
+                yield Asked(f"rule {rule.record}", rule.expr, rule.may_be_empty)
             else:
                 yield Asked(f"alert {rule.name}", rule.expr, "nothing is wrong")
 

@@ -5,6 +5,7 @@ from typing import Any
 import yaml
 
 from hitcurve_dashboards.rules.curve_alerts import CURVE_ALERTS
+from hitcurve_dashboards.rules.patch_alerts import PATCH_ALERTS
 from hitcurve_dashboards.rules.rate_alerts import rate_alerts
 from hitcurve_dashboards.rules.recording import recording_groups
 from hitcurve_dashboards.rules.records import DEFAULT, Alert, Objective, Recording, RuleGroup
@@ -18,7 +19,7 @@ RUNBOOKS = "docs/runbooks"
 
 def rule_groups(objective: Objective = DEFAULT) -> tuple[RuleGroup, ...]:
     """Every group, recording rules first."""
-    return (*recording_groups(objective), CURVE_ALERTS, rate_alerts(objective), SCRAPING_ALERTS)
+    return (*recording_groups(objective), CURVE_ALERTS, rate_alerts(objective), PATCH_ALERTS, SCRAPING_ALERTS)
 
 
 def as_yaml(group: RuleGroup, runbooks: str = RUNBOOKS) -> str:

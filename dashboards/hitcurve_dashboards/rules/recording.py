@@ -33,6 +33,7 @@ def recording_groups(objective: Objective) -> tuple[RuleGroup, ...]:
     return (
         RuleGroup("hitcurve-record-exporter", tuple(_from_exporter())),
         RuleGroup("hitcurve-record-pages", tuple(_from_pages())),
+        RuleGroup("hitcurve-record-patch", tuple(_from_patch())),
         RuleGroup("hitcurve-record-ttft", tuple(_ttft(objective))),
     )
 
@@ -67,6 +68,22 @@ def _from_pages() -> list[Recording]:
         for name, _ in _PAGES
     ]
     return [*replicas, *models]
+
+
+def _from_patch() -> list[Recording]:
+    """What the engine patch adds to the pages."""
+    parts = (
+        ("query_tokens", "hitcurve_engine_query_tokens_total"),
+        ("capacity_miss_tokens", 'hitcurve_engine_miss_tokens_total{reason="capacity"}'),
+    )
+    return [
+        Recording(
+            f"instance_engine:hitcurve_engine_{name}:rate5m",
+            f"sum by ({PAGE_BY}) (rate({series}[5m]))",
+            "no engine has the engine patch",
+        )
+        for name, series in parts
+    ]
 
 
 def _ttft(objective: Objective) -> list[Recording]:

@@ -10,10 +10,14 @@ Severity = Literal["critical", "warning", "info"]
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """A recording rule; ``record`` is named ``level:metric:operations``."""
+    """A recording rule; ``record`` is named ``level:metric:operations``.
+
+    ``may_be_empty`` says what is needed for it to record anything, where not every fleet has that.
+    """
 
     record: str
     expr: str
+    may_be_empty: str = ""
 
 
 @dataclass(frozen=True, slots=True)
