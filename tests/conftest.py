@@ -106,6 +106,7 @@ def _handler(receiver: OtlpReceiver) -> type[BaseHTTPRequestHandler]:
             if self.headers.get("Content-Encoding") == "gzip":
                 body = gzip.decompress(body)
             status = receiver.behaviour() if self.path == "/v1/traces" else 404
+            receiver.take(body, status)
             if status:
                 self.send_response(status)
                 self.send_header("Content-Length", "0")
@@ -114,7 +115,6 @@ def _handler(receiver: OtlpReceiver) -> type[BaseHTTPRequestHandler]:
                 # Lingering for 0 s makes closing a reset.
                 self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                 self.close_connection = True
-            receiver.take(body, status)
 
         def log_message(self, format: str, *args: Any) -> None:
             pass

@@ -61,7 +61,7 @@ def test_a_hanging_collector_does_not_hold_up_the_end(receiver: Any, to: To, req
     assert arrived.wait(10)
     begun = monotonic()
     sink.close(begun + 2.0)
-    assert monotonic() - begun < 2.0
+    assert monotonic() - begun < CLOSE_S
     assert (counts.submitted, counts.exported, counts.dropped["shutdown"]) == (10, 0, 10)
     release.set()
     receiver.wait(lambda: receiver.requests == 1)
