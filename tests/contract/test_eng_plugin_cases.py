@@ -1,4 +1,7 @@
-"""The ENG cases that concern the hooks, played through them on managers that answer as the cases say."""
+"""The ENG cases that concern the hooks, played through them on managers that answer as the cases say.
+
+Longer than 300 lines because all cases share one stand-in for vLLM's cache manager.
+"""
 
 import enum
 import json

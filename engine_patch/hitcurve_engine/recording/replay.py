@@ -111,7 +111,7 @@ class Replay:
         group: int,
         first: int,
         end: int,
-        hashes: Sequence[Any],
+        hashes: list[Any],
         blocks: Sequence[Any],
         offset: int,
         mask: Sequence[bool] | None,
