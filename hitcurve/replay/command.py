@@ -2,6 +2,7 @@
 
 import json
 import math
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -10,8 +11,8 @@ from rich.console import Console
 
 from hitcurve.errors import UsageError
 from hitcurve.replay.document import as_document
-from hitcurve.replay.manifest import load_manifest, scrapes
-from hitcurve.replay.run import replay
+from hitcurve.replay.manifest import backward_steps, load_manifest, scrapes
+from hitcurve.replay.run import Replay, replay
 from hitcurve.replay.table import print_replay
 
 __all__ = ["app"]
@@ -48,3 +49,15 @@ def replay_command(
         print(json.dumps(as_document(result), indent=1, allow_nan=False))
     else:
         print_replay(result, Console())
+    for remark in backward_steps(entries):
+        print(f"hitcurve: {remark}", file=sys.stderr)
+    if all(not target.samples for target in result.targets.values()):
+        raise UsageError(_nothing_readable(recording, result))
+
+
+def _nothing_readable(recording: Path, result: Replay) -> str:
+    reasons = {failed.reason: None for target in result.targets.values() for failed in target.history.failed}
+    return (
+        f"no page of {recording} could be read: {next(iter(reasons), 'it holds no body')}; "
+        "record the engines' own /metrics pages as text."
+    )

@@ -1,7 +1,7 @@
 """What a replay keeps of one target, and of the fleet."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from hitcurve.monitor import total_interval, total_windows
@@ -87,8 +87,11 @@ class TargetHistory:
         states = [reading.state for reading in readings if reading.state is not None]
         if states:
             self.states.add(at_s, min(states, key=lambda state: _WORST_FIRST.index(state.state)))
-        interval = total_interval(reading.interval for reading in readings if reading.interval is not None)
+        parts = [reading.interval for reading in readings if reading.interval is not None]
+        interval = total_interval(parts)
         if interval is not None:
+            # An engine that was missing for a scrape brings older traffic; the target was read all the while.
+            interval = replace(interval, from_s=max(part.from_s for part in parts))
             self.intervals.append(interval)
         return interval
 

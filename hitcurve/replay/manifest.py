@@ -1,4 +1,4 @@
-"""The manifest of recorded pages: a list of scrapes in time order, each with the file that holds its body."""
+"""The manifest of recorded pages: a list of scrapes in order of time, each with the file that holds its body."""
 
 import json
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from typing import Any, Final
 from hitcurve.errors import UsageError
 from hitcurve.scrape import Scrape
 
-__all__ = ["Entry", "load_manifest", "scrapes"]
+__all__ = ["Entry", "backward_steps", "load_manifest", "scrapes"]
 
 _LARGEST: Final = 1e15
 _NAME: Final = "scrapes.json"
@@ -51,6 +51,19 @@ def load_manifest(path: Path) -> tuple[Entry, ...]:
         problem = "is an empty list" if content == [] else "is not a list"
         raise UsageError(f"manifest {manifest} {problem}; it must list scrapes like [{_EXAMPLE}].")
     return tuple(_entry(values, number, manifest) for number, values in enumerate(content, 1))
+
+
+def backward_steps(entries: tuple[Entry, ...]) -> Iterator[str]:
+    """A remark for each entry whose time is before its target's last one: the target starts anew there."""
+    last_s: dict[str, float] = {}
+    for number, entry in enumerate(entries, 1):
+        before_s = last_s.get(entry.target, entry.at_s)
+        if entry.at_s < before_s:
+            yield (
+                f"entry {number} of {entry.target} is {before_s - entry.at_s:g} s before the one above it; "
+                "nothing is joined over it, list the scrapes in order of time."
+            )
+        last_s[entry.target] = entry.at_s
 
 
 def scrapes(entries: tuple[Entry, ...]) -> Iterator[Scrape]:
