@@ -1,12 +1,16 @@
 """Fixtures of the chaos tests."""
 
 import importlib.util
+import json
+import math
 import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+
+from hitcurve.reading import CurveState, Reading, RequestWindowRate, WindowRate, as_json
 
 
 @pytest.fixture(scope="session")
@@ -27,3 +31,99 @@ def scripted() -> ModuleType:
 def world(scripted: ModuleType, tmp_path: Path) -> Any:
     """A world in which every scenario is ok."""
     return scripted.ScriptedWorld(tmp_path)
+
+
+START = 1_760_000_000.0
+FAULT = 30.0
+STATES = [(0, "cold"), (4, "warming"), (14, "steady"), (30, "collapsed"), (32, "warming"), (44, "steady")]
+
+
+def _rate_at(second: int) -> float | None:
+    if second in (20, 21):
+        return None
+    since = second if second < FAULT else second - FAULT
+    return 0.86 * (1 - math.exp(-since / 4))
+
+
+def _reading(second: int) -> Reading:
+    rate = _rate_at(second)
+    state = next(name for at, name in reversed(STATES) if second >= at)
+    return Reading(
+        target="http://127.0.0.1:8000/metrics",
+        engine="0",
+        at_s=START + second,
+        up=True,
+        windows=(WindowRate(5.0, 1000.0, 1000.0 * (rate or 0.0), rate), WindowRate(30.0, 6000.0, 3000.0, 0.5)),
+        request_window=RequestWindowRate(1000, 1000.0, 0.8 - 0.002 * max(second - FAULT, 0), 33.0),
+        cumulative_hit_rate=0.79,
+        kv_usage=0.3 + 0.2 * math.sin(second / 5),
+        preemptions_total=2.0,
+        evicted_blocks_total=float(10 * second),
+        state=CurveState(state, "reset" if state == "collapsed" else None, START + second),  # type: ignore[arg-type]
+    )
+
+
+def _verdict(**changes: Any) -> dict[str, Any]:
+    return {
+        "scenario": "reset-prefix-cache",
+        "title": "The prefix cache is reset under load",
+        "verdict": "ok",
+        "expected": "The rate-based hit rate falls at once and climbs back.",
+        "seen": "It fell from 86.0 % to 0.0 % within 1 scrape & was steady again after 14 s <ok>.",
+        "numbers": {"baseline_rate": 0.86, "scrapes_to_name": 1, "lag_s": None},
+        "baseline_from_s": START + 14,
+        "fault_from_s": START + FAULT,
+        "fault_to_s": START + FAULT + 1,
+        "recovered_at_s": START + 44,
+        "finished_at_s": START + 55,
+        "states": [{"at_s": START + 30, "state": "collapsed", "cause": "reset"}],
+        "restored": True,
+        "problems": [],
+        **changes,
+    }
+
+
+def _request_row(second: float, cached: int | None, ttft: float) -> dict[str, Any]:
+    return {
+        "at_s": START + second,
+        "load": "background",
+        "profile": "shared-system-prompt",
+        "group": "7",
+        "model": "simulated",
+        "status": 200,
+        "outcome": "ok",
+        "reason": None,
+        "ttft_s": ttft,
+        "tpot_s": 0.004,
+        "duration_s": ttft + 0.03,
+        "prompt_tokens": 1000,
+        "completion_tokens": 8,
+        "cached_tokens": cached,
+    }
+
+
+@pytest.fixture
+def run_folder(tmp_path: Path) -> Path:
+    """The folder of a run of one scenario, a minute long."""
+    run = {
+        "hitcurve_version": "0.1.0",
+        "seed": 7,
+        "started_at_s": START,
+        "finished_at_s": START + 60,
+        "engine": {"kind": "sim", "version": "0.32.0", "url": "http://127.0.0.1:8000", "model": "simulated"},
+        "exporter": None,
+        "load": [],
+        "scenarios": ["reset-prefix-cache"],
+        "machine": {},
+    }
+    (tmp_path / "run.json").write_text(json.dumps(run))
+    lines = [json.dumps(as_json(_reading(second))) for second in range(60)]
+    (tmp_path / "readings.jsonl").write_text("\n".join(lines) + "\n")
+    rows = [_request_row(s / 2, 880 if s % 6 else 0, 0.02 if s % 6 else 0.11) for s in range(120)]
+    rows.append(_request_row(60, None, 0.02))
+    (tmp_path / "requests.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "verdicts.json").write_text(json.dumps([_verdict()]))
+    (tmp_path / "journal.jsonl").write_text(
+        json.dumps({"at_s": START + 30, "scenario": "reset-prefix-cache", "event": "fault_injected", "detail": {}})
+    )
+    return tmp_path

@@ -1,8 +1,8 @@
 """The report page: figures put into the template, written as one file."""
 
+import contextlib
 import json
 import os
-import tempfile
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.resources import files
@@ -14,6 +14,7 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from hitcurve.charts import Band, Line, Strip, distribution_chart, time_chart
+from hitcurve.errors import UsageError
 from hitcurve.reading import STATES
 from hitcurve_chaos.report.figures import (
     Curve,
@@ -35,14 +36,20 @@ PERCENTILES = (0.5, 0.9, 0.99)
 def write_report(folder: Path) -> Path:
     """Write ``folder/report.html`` from the records of the run and return its path.
 
-    Raises UsageError where the folder is not a run folder or holds unreadable records.
+    Raises UsageError where the folder is not a run folder, holds unreadable records or takes no file.
     """
     html = _render(load_run_folder(folder))
-    with tempfile.NamedTemporaryFile("w", dir=folder, suffix=".html", delete=False, encoding="utf-8") as scratch:
-        scratch.write(html)
     path = folder / "report.html"
-    os.chmod(scratch.name, 0o644)
-    os.replace(scratch.name, path)
+    draft = folder / "report.html.part"
+    try:
+        draft.write_text(html, encoding="utf-8")
+        os.replace(draft, path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            draft.unlink()
+        raise UsageError(
+            f"{path} cannot be written ({error.strerror}); move away what is there, or make the folder writable."
+        ) from error
     return path
 
 
