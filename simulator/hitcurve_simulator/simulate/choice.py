@@ -10,15 +10,17 @@ from hitcurve_simulator.simulate.cache_rules import CacheRules, Replay
 from hitcurve_simulator.simulate.ledger_replay import LedgerReplay
 from hitcurve_simulator.simulate.lru_replay import LruReplay
 from hitcurve_simulator.simulate.sglang_requests import SglangRequests
+from hitcurve_simulator.simulate.trtllm_requests import TrtllmRequests
 from hitcurve_simulator.simulate.vllm_replay import VllmReplay, VllmReplaySettings
 from hitcurve_simulator.simulate.vllm_v0_requests import VllmV0Requests
 from hitcurve_simulator.traces import TraceRow
+from hitcurve_simulator.trtllm import BlockReuse
 from hitcurve_simulator.vllm import DEFAULT_VERSION, CacheObserver, rules_of_version
 from hitcurve_simulator.vllm_v0 import BlockManager
 
 __all__ = ["RULES", "Choice", "make_replay", "settled_policy", "settled_version"]
 
-RULES = ("vllm", "vllm-v0", "sglang", "lru", "lru-head-first")
+RULES = ("vllm", "vllm-v0", "sglang", "trtllm", "lru", "lru-head-first")
 FOLLOWED_VERSION = {"vllm-v0": "0.8.5", "sglang": "0.5.22"}
 """The one engine version that rules without a choice follow."""
 
@@ -92,5 +94,7 @@ def _rules(choice: Choice, observer: CacheObserver) -> CacheRules:
         # No watermark: a request gets all its room at once here.
         manager = BlockManager(choice.pool_blocks, choice.block_size, watermark=0.0, observer=observer)
         return VllmV0Requests(manager, choice.outputs)
+    if choice.rules == "trtllm":
+        return TrtllmRequests(BlockReuse(choice.pool_blocks, choice.block_size, observer), choice.outputs)
     cache = RadixCache(choice.pool_blocks, choice.block_size, choice.policy, observer=observer)
     return SglangRequests(cache, choice.outputs)
