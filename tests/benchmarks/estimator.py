@@ -3,7 +3,7 @@
 Runs ``hitcurve estimate`` on the Mooncake conversation trace (12,031 requests, 145 M tokens) as a process, all
 pool sizes, and in turn with it kvcache-simulator, llmtrafficlens, kvlint and libcachesim from the package index,
 each in a virtual environment of its own under ``.cache/hitcurve/benchmarks``; one that cannot be installed is
-skipped with a message. Prints wall time, peak memory and the answers of each, then what hitcurve answers to the
+skipped with a message. Prints times, peak memory and the answers of each, then what hitcurve answers to the
 same questions, then its parts: blocks a second through the curve, tokens a second through hashing. Budgets: 1 s,
 150 MB, 3 M blocks/s, 30 M tokens/s.
 
@@ -26,7 +26,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 SHARED = Path(os.environ.get("HITCURVE_SHARED", REPOSITORY.parent / "shared"))
 CONVERSATION = SHARED / "traces" / "mooncake_fast25_conversation_trace.jsonl"
 ENVIRONMENTS = REPOSITORY / ".cache" / "hitcurve" / "benchmarks"
-RUNS = 5
+RUNS = 7
 # With 64 MiB a block of 512 tokens (Llama 3.1 8B) these are 366 and 6,104 GiB; the third of llmtrafficlens' list.
 POOLS = (5_856, 97_664, 7_812)
 
@@ -78,8 +78,18 @@ class Peer:
     runs: int = RUNS
 
 
-def measured(command: list[str], folder: Path) -> tuple[float, float, str]:
-    """Wall seconds, peak MB and standard output of one process. Raises CalledProcessError where it fails."""
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One process: wall and processor seconds, peak MB, standard output."""
+
+    wall_s: float
+    cpu_s: float
+    peak_mb: float
+    output: str
+
+
+def measured(command: list[str], folder: Path) -> Run:
+    """Run a command in a folder. Raises CalledProcessError where it fails."""
     with tempfile.TemporaryFile("w+") as output:
         start = time.perf_counter()
         process = subprocess.Popen(command, stdout=output, stderr=subprocess.DEVNULL, cwd=folder)
@@ -90,7 +100,7 @@ def measured(command: list[str], folder: Path) -> tuple[float, float, str]:
         text = output.read()
     if process.returncode:
         raise subprocess.CalledProcessError(process.returncode, command, text)
-    return seconds, usage.ru_maxrss / 1024, text
+    return Run(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, text)
 
 
 def environment(package: str) -> Path | None:
@@ -116,7 +126,7 @@ def answers(folder: Path) -> None:
     """What hitcurve says at the sizes that the other tools are asked about."""
     pools = [word for pool in POOLS for word in ("--pool-blocks", str(pool))]
     for warm_up in ("0", "0.5"):
-        answer = json.loads(measured(hitcurve("--warm-up", warm_up, *pools), folder)[2])
+        answer = json.loads(measured(hitcurve("--warm-up", warm_up, *pools), folder).output)
         points = {point["pool_blocks"]: point for point in answer["curve"]}
         said = {
             "tool": f"hitcurve, warm-up {warm_up}",
@@ -240,21 +250,21 @@ def side_by_side(folder: Path, with_peers: bool) -> None:
         programs = Path(sys.executable).parent if tool.package == "hitcurve" else environment(tool.package)
         if programs is not None:
             commands[tool] = tool.command(programs, CONVERSATION)
-    results: dict[Peer, list[tuple[float, float, str]]] = {tool: [] for tool in commands}
+    results: dict[Peer, list[Run]] = {tool: [] for tool in commands}
     for turn in range(RUNS + 1):
         for tool, command in commands.items():
             if turn <= tool.runs:
                 results[tool].append(measured(command, folder))
     for tool, runs in results.items():
         # The first run compiles what some of them bring as source; it is not counted.
-        seconds = [one[0] for one in runs[1:]]
+        wall, cpu = [run.wall_s for run in runs[1:]], [run.cpu_s for run in runs[1:]]
         figures = {
             "tool": tool.package,
-            "best_s": round(min(seconds), 2),
-            "median_s": round(statistics.median(seconds), 2),
-            "peak_mb": round(max(one[1] for one in runs[1:])),
+            "wall_s": {"best": round(min(wall), 2), "median": round(statistics.median(wall), 2)},
+            "cpu_s": {"best": round(min(cpu), 2), "median": round(statistics.median(cpu), 2)},
+            "peak_mb": round(max(run.peak_mb for run in runs[1:])),
         }
-        print(json.dumps({**figures, **tool.read(runs[-1][2])}), flush=True)
+        print(json.dumps({**figures, **tool.read(runs[-1].output)}), flush=True)
 
 
 def main() -> None:
