@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hitcurve.errors import UsageError
+from hitcurve_simulator.explicit import LIFETIMES_S, Lifetime, Multipliers
 from hitcurve_simulator.sglang import POLICIES, Policy, RadixCache
 from hitcurve_simulator.simulate.cache_rules import CacheRules, Replay
+from hitcurve_simulator.simulate.explicit_replay import ExplicitReplay, ExplicitSettings
 from hitcurve_simulator.simulate.ledger_replay import LedgerReplay
 from hitcurve_simulator.simulate.lru_replay import LruReplay
 from hitcurve_simulator.simulate.sglang_requests import SglangRequests
@@ -18,9 +20,17 @@ from hitcurve_simulator.trtllm import BlockReuse
 from hitcurve_simulator.vllm import DEFAULT_VERSION, CacheObserver, rules_of_version
 from hitcurve_simulator.vllm_v0 import BlockManager
 
-__all__ = ["RULES", "Choice", "make_replay", "settled_policy", "settled_version"]
+__all__ = [
+    "RULES",
+    "Choice",
+    "make_replay",
+    "settled_lifetime",
+    "settled_policy",
+    "settled_prices",
+    "settled_version",
+]
 
-RULES = ("vllm", "vllm-v0", "sglang", "trtllm", "lru", "lru-head-first")
+RULES = ("vllm", "vllm-v0", "sglang", "trtllm", "explicit", "lru", "lru-head-first")
 FOLLOWED_VERSION = {"vllm-v0": "0.8.5", "sglang": "0.5.22"}
 """The one engine version that rules without a choice follow."""
 
@@ -36,6 +46,9 @@ class Choice:
     concurrency: int
     outputs: bool
     policy: Policy = "lru"
+    minimum_tokens: int = 1024
+    lifetime: Lifetime = "5m"
+    prices: Multipliers | None = None
 
 
 def settled_version(rules: str, version: str | None) -> str | None:
@@ -64,21 +77,45 @@ def settled_policy(rules: str, policy: str | None) -> Policy:
     raise UsageError(f"--policy is '{policy}'; give one of {', '.join(POLICIES)}.")
 
 
+def settled_lifetime(text: str) -> Lifetime:
+    """Raises UsageError for a lifetime that does not exist."""
+    for known in LIFETIMES_S:
+        if known == text:
+            return known
+    raise UsageError(f"--lifetime is '{text}'; give {' or '.join(LIFETIMES_S)}.")
+
+
+def settled_prices(text: str | None) -> Multipliers | None:
+    """``WRITE,READ`` or ``WRITE5M,WRITE1H,READ`` as multiples of a plain input token. Raises UsageError."""
+    if text is None:
+        return None
+    try:
+        numbers = [float(part) for part in text.split(",")]
+    except ValueError:
+        numbers = []
+    if len(numbers) not in (2, 3) or not all(0 <= number < 1e6 for number in numbers):
+        raise UsageError(f"--prices is '{text}'; give multiples of a plain input token such as 1.25,2,0.1.")
+    return Multipliers(numbers[0], numbers[-2], numbers[-1])
+
+
 def make_replay(choice: Choice, rows: Sequence[TraceRow]) -> Replay:
     """A replay of these rows; used once."""
     if choice.rules in ("lru", "lru-head-first"):
         refresh: Literal["tail_first", "head_first"] = "tail_first" if choice.rules == "lru" else "head_first"
         return LruReplay(choice.block_size, choice.pool_blocks, refresh)
+    if choice.rules == "explicit":
+        settings = ExplicitSettings(choice.block_size, choice.minimum_tokens, choice.lifetime, choice.prices)
+        return ExplicitReplay(settings)
     isolating = any(row.request.adapter or row.request.cache_salt for row in rows)
     if choice.rules == "vllm":
-        settings = VllmReplaySettings(
+        vllm_settings = VllmReplaySettings(
             rules=rules_of_version(choice.version or DEFAULT_VERSION),
             block_size=choice.block_size,
             pool_blocks=choice.pool_blocks,
             concurrency=choice.concurrency,
             outputs=choice.outputs,
         )
-        return VllmReplay(settings, isolating)
+        return VllmReplay(vllm_settings, isolating)
     return LedgerReplay(
         lambda observer: _rules(choice, observer),
         choice.block_size,

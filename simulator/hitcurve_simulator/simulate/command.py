@@ -7,7 +7,15 @@ import typer
 
 from hitcurve.errors import UsageError
 from hitcurve_simulator.sglang import POLICIES
-from hitcurve_simulator.simulate.choice import RULES, Choice, make_replay, settled_policy, settled_version
+from hitcurve_simulator.simulate.choice import (
+    RULES,
+    Choice,
+    make_replay,
+    settled_lifetime,
+    settled_policy,
+    settled_prices,
+    settled_version,
+)
 from hitcurve_simulator.simulate.progress import progress_over
 from hitcurve_simulator.simulate.result import SimulationResult, as_json
 from hitcurve_simulator.simulate.source import Source, load_source
@@ -44,6 +52,14 @@ def simulate(
     ] = None,
     policy: Annotated[
         str | None, typer.Option(help=f"Rules sglang: {', '.join(POLICIES)} (default: lru).")
+    ] = None,
+    minimum_tokens: Annotated[
+        int, typer.Option(min=0, help="Rules explicit: shortest prefix that is cached.")
+    ] = 1024,
+    lifetime: Annotated[str, typer.Option(metavar="5m|1h", help="Rules explicit: lifetime of an entry.")] = "5m",
+    prices: Annotated[
+        str | None,
+        typer.Option(metavar="WRITE5M,WRITE1H,READ", help="Rules explicit: multiples of a plain input token."),
     ] = None,
     pool_blocks: Annotated[
         str | None, typer.Option(metavar="N|unlimited", help="Usable blocks of the pool.")
@@ -86,6 +102,9 @@ def simulate(
         concurrency=concurrency or loaded.concurrency,
         outputs=loaded.outputs if outputs is None else outputs,
         policy=settled,
+        minimum_tokens=minimum_tokens,
+        lifetime=settled_lifetime(lifetime),
+        prices=settled_prices(prices),
     )
     result = _run(choice, loaded)
     if as_json_text:
