@@ -26,6 +26,7 @@ from hitcurve_exporter.scraping.monitoring import MonitorFactory
 from hitcurve_exporter.scraping.poller import Poller
 from hitcurve_exporter.scraping.query_poller import QueryPoller
 from hitcurve_exporter.scraping.source import EngineSource
+from hitcurve_exporter.web.answers_under_way import AnswersUnderWay
 from hitcurve_exporter.web.api import engines_as_json
 from hitcurve_exporter.web.application import application
 from hitcurve_exporter.web.basic_auth import PasswordCheck
@@ -40,6 +41,7 @@ Part = TypeVar("Part")
 _LOG: Final = logging.getLogger("hitcurve.exporter")
 _SHUTDOWN_S: Final = 5.0
 """Longest wait for answers that are on their way when the exporter ends."""
+_CANCEL_S: Final = 0.5
 _OPEN_FILES: Final = 16_384
 
 
@@ -70,9 +72,9 @@ class ExporterService:
         self._last_good_reload_s = clock.wall()
         self._passwords = PasswordCheck(config.web.users)
         self._tls = None if config.web.tls is None else server_context(config.web.tls)
-        self._runner = web.AppRunner(
-            application(self, self._passwords, config.web.headers), access_log=None, shutdown_timeout=_SHUTDOWN_S
-        )
+        self._under_way = AnswersUnderWay()
+        app = application(self, self._passwords, config.web.headers, [self._under_way.middleware])
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=_CANCEL_S)
 
     async def start(self, listen: ListenAddress) -> str:
         """Listen and begin to poll; the URL it listens on. EnvironmentFailed where that is not possible."""
@@ -90,6 +92,9 @@ class ExporterService:
 
     async def stop(self) -> None:
         """Accept no more connections, finish the answers that are on their way, then stop polling."""
+        for site in list(self._runner.sites):
+            await site.stop()
+        await self._under_way.finish(self._runner, _SHUTDOWN_S)
         await self._runner.cleanup()
         await self._discovery.close()
         await self._poller.close()

@@ -9,6 +9,7 @@ import sys
 import threading
 import urllib.request
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
@@ -68,10 +69,14 @@ def test_a_request_that_waits_is_answered_before_the_end(
 
 
 def test_sigterm_lets_a_page_that_is_on_its_way_arrive(
-    scripted_engine: Start, eventually: Callable[..., Any], page_of: Callable[..., str]
+    scripted_engine: Start, eventually: Callable[..., Any], page_of: Callable[..., str], tmp_path: Path
 ) -> None:
-    engine = scripted_engine("".join(page_of(1000 * n, 500 * n, n, engine=str(n)) for n in range(256)))
-    command = [sys.executable, "-m", "hitcurve", "exporter", "--listen", "127.0.0.1:0", "--target", engine.url]
+    engine = scripted_engine("".join(page_of(1000 * n, 500 * n, n, engine=str(n)) for n in range(1000)))
+    config = tmp_path / "exporter.yaml"
+    # So much that no buffer of the system holds it.
+    targets = "".join(f"  - url: {engine.url}/{number}\n" for number in range(4))
+    config.write_text(f"max_engines_per_target: 1000\ninterval: 2s\ntargets:\n{targets}")
+    command = [sys.executable, "-m", "hitcurve", "exporter", "--listen", "127.0.0.1:0", "--config", str(config)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         try:
             assert process.stdout is not None
@@ -87,18 +92,19 @@ def take_slowly(url: str, process: subprocess.Popen[str]) -> None:
     """Ask for the page, end the exporter, and only then read on."""
     host, port = urlsplit(url).hostname or "", urlsplit(url).port or 0
     with socket.socket() as connection:
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
         connection.connect((host, port))
         connection.sendall(f"GET /metrics HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n".encode())
         received = connection.recv(100)
         process.send_signal(signal.SIGTERM)
         refused_within(host, port)
-        assert process.poll() is None
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(2.0)
         while chunk := connection.recv(65536):
             received += chunk
     head, _, body = received.partition(b"\r\n\r\n")
     (length,) = [line for line in head.split(b"\r\n") if line.lower().startswith(b"content-length: ")]
-    assert len(body) == int(length.split()[1]) > 500_000
+    assert len(body) == int(length.split()[1]) > 8_000_000
 
 
 def is_ready(url: str) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from aiohttp import web
-from aiohttp.typedefs import Handler
+from aiohttp.typedefs import Handler, Middleware
 
 from hitcurve.errors import HitcurveError
 from hitcurve_exporter.configuration.durations import parse_duration
@@ -28,15 +28,19 @@ _GZIP_LEVEL: Final = 1
 
 
 def application(
-    site: Site, passwords: PasswordCheck | None = None, headers: Sequence[tuple[str, str]] = ()
+    site: Site,
+    passwords: PasswordCheck | None = None,
+    headers: Sequence[tuple[str, str]] = (),
+    middlewares: Sequence[Middleware] = (),
 ) -> web.Application:
     """The routes of DESIGN: metrics, landing page, API, health, readiness, reload, marks.
 
-    ``passwords`` guard every one of them, also those that do not exist; ``headers`` are added to every answer.
+    ``passwords`` guard every one of them, also those that do not exist; ``headers`` are added to every answer;
+    ``middlewares`` stand around it all.
     """
     routes = _Routes(site)
-    middlewares = [] if passwords is None else [password_middleware(passwords)]
-    app = web.Application(client_max_size=_MOST_REQUEST_BYTES, middlewares=middlewares)
+    guards = [] if passwords is None else [password_middleware(passwords)]
+    app = web.Application(client_max_size=_MOST_REQUEST_BYTES, middlewares=[*middlewares, *guards])
 
     async def add_headers(request: web.Request, response: web.StreamResponse) -> None:
         response.headers.update(headers)
