@@ -2,6 +2,7 @@
 
 import atexit
 import logging
+import multiprocessing
 import os
 import secrets
 import shutil
@@ -17,26 +18,30 @@ from hitcurve_engine.probes.import_watch import ImportWatch
 __all__ = ["prepare_front_end"]
 
 _log = logging.getLogger("hitcurve.engine")
-_shown = False
+_chosen: Path | None = None
 
 
 def prepare_front_end(environment: MutableMapping[str, str]) -> None:
     """Choose the hand-over folder for all processes that this one starts, and show it on the default registry.
 
-    Called in every process of vLLM; makes no file and imports nothing. With several API servers vLLM shares
-    ``PROMETHEUS_MULTIPROC_DIR`` with its engines, and no hand-over is needed. Never raises.
+    Called in every process of vLLM; makes no file and imports nothing. Processes that vLLM starts by multiprocessing
+    keep the folder of the one that started them; a server that somebody starts from within another server's process
+    gets a folder of its own. With several API servers vLLM shares ``PROMETHEUS_MULTIPROC_DIR`` with its
+    engines, and no hand-over is needed. Never raises.
     """
+    global _chosen
+    if _chosen is not None:
+        return
     try:
-        if environment.get(HANDOFF_VARIABLE) is None:
-            folder = Path(tempfile.gettempdir(), f"hitcurve-{os.getpid()}-{secrets.token_hex(8)}")
-            environment[HANDOFF_VARIABLE] = str(folder)
-            atexit.register(_remove, folder, os.getpid())
-        global _shown
-        if _shown:
-            return
-        _shown = True
-        chosen = Path(environment[HANDOFF_VARIABLE])
-        ImportWatch(("prometheus_client",), lambda _, module: _register(module, chosen)).start()
+        inherited = environment.get(HANDOFF_VARIABLE) if multiprocessing.parent_process() is not None else None
+        if inherited is None:
+            _chosen = Path(tempfile.gettempdir(), f"hitcurve-{os.getpid()}-{secrets.token_hex(8)}")
+            environment[HANDOFF_VARIABLE] = str(_chosen)
+            atexit.register(_remove, _chosen, os.getpid())
+        else:
+            _chosen = Path(inherited)
+        folder = _chosen
+        ImportWatch(("prometheus_client",), lambda _, module: _register(module, folder)).start()
     except Exception as error:
         _warn(error)
 

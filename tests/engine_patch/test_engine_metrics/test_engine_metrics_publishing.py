@@ -94,6 +94,46 @@ def test_the_front_end_shows_what_living_engines_hand_over_and_leaves_nothing_be
     assert not Path(folder).exists()
 
 
+CHILD = """
+import os
+from hitcurve_engine.metrics.front_end import prepare_front_end
+
+def show():
+    prepare_front_end(os.environ)
+    print(os.environ["HITCURVE_METRICS_HANDOFF"], flush=True)
+"""
+
+FAMILY = """
+import multiprocessing, subprocess, sys
+from child import show
+
+if __name__ == "__main__":
+    show()
+    for method in ("spawn", "fork"):
+        process = multiprocessing.get_context(method).Process(target=show)
+        process.start()
+        process.join()
+    subprocess.run([sys.executable, "-c", "from child import show; show()"], check=True)
+"""
+
+
+def test_what_an_engine_inherits_another_server_does_not(tmp_path: Path) -> None:
+    (tmp_path / "child.py").write_text(CHILD)
+    (tmp_path / "family.py").write_text(FAMILY)
+    done = subprocess.run(
+        [sys.executable, "family.py"],
+        cwd=tmp_path,
+        env=os.environ | {HANDOFF_VARIABLE: "/somebody/elses", "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    parent, spawned, forked, server = done.stdout.split()
+    assert parent == spawned == forked
+    assert len({parent, server, "/somebody/elses"}) == 3
+
+
 def label_sorted(line: str) -> str:
     name, _, rest = line.partition("{")
     labels, _, value = rest.partition("}")
