@@ -233,6 +233,11 @@ def test_wrong_usage_is_one_sentence(call: Call, arguments: list[str], sentence:
         (b'{"messages": [{"role": "user"}]}\n', "line 1: the content of a message is not text"),
         (b'{"timestamp": 1}\n', "line 1: neither hash_ids nor tokens nor input_length"),
         (b'{"input_length": -4}\n', "line 1: input_length is not a whole number of tokens"),
+        (
+            b'{"hash_ids": [1], "input_length": 900000000000}\n',
+            "line 1: input_length is 900,000,000,000 tokens, more than any prompt holds (100,000,000)",
+        ),
+        (b'{"token_ids": [1, -1]}\n', "line 1: token ids are not a list of whole numbers"),
         (b'{"input_length": 4, "timestamp": NaN}\n', "line 1: timestamp is not a number"),
         (b'{"input_length": 4, "lora": [1]}\n', "line 1: lora is not a name"),
         (b"\xff\xfe\x00\n", "line 1: not"),

@@ -18,6 +18,7 @@ Turns = Literal["cumulative", "delta"]
 """Whether the length of a chat's turn covers the whole chat so far, or only what is new in it."""
 
 _ID_TYPES = {int, str}
+_MOST_TOKENS = 100_000_000
 _SECONDS = {"ms": 0.001, "s": 1.0}
 
 
@@ -99,7 +100,7 @@ class RowParser:
         if isinstance(given, str):
             return _packed(self.tokenizer.token_ids(given))
         if given is not None:
-            if not isinstance(given, list) or not all(_is_whole(token) for token in given):
+            if not isinstance(given, list) or not all(_is_whole(token) and token >= 0 for token in given):
                 raise RowRefused("token ids are not a list of whole numbers")
             return _packed(given)
         if (messages := values.get("messages")) is None:
@@ -179,6 +180,8 @@ def _count(values: Mapping[str, Any], name: str) -> int | None:
         return None
     if not _is_whole(value) or value < 0:
         raise RowRefused(f"{name} is not a whole number of tokens")
+    if value > _MOST_TOKENS:
+        raise RowRefused(f"{name} is {value:,} tokens, more than any prompt holds ({_MOST_TOKENS:,})")
     return int(value)
 
 
