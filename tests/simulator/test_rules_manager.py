@@ -204,3 +204,31 @@ def test_versions_that_have_no_rules_are_named() -> None:
         rules_of_version("latest")
     assert rules_of_version("v0.32.0").free_rule == "unhashed_first"
     assert OLD.free_rule == "append"
+
+
+def test_eagle_computes_the_last_block_it_found_again() -> None:
+    manager = CacheManager(None, 4, drops_last_hit_block=True)
+    for name, hits in (("first", 0), ("second", 8)):
+        state = manager.track(Request(name, prompt_token_ids=list(range(14))))
+        found = manager.lookup(state)
+        assert manager.admit(state, 14 - len(found) * 4, found)
+        assert state.hit_tokens == hits
+        manager.finish(state)
+    assert (manager.statistics.queries, manager.statistics.hits) == (28, 8)
+
+
+def test_what_a_connector_brings_is_counted_apart() -> None:
+    manager = CacheManager(None, 4)
+    manager_hits = []
+    for name in ("first", "second"):
+        state = manager.track(Request(name, prompt_token_ids=list(range(20))))
+        found = manager.lookup(state)
+        external = 8 if not found else 0
+        assert manager.admit(state, 20 - external - len(found) * 4, found, external_tokens=external)
+        manager_hits.append(state.hit_tokens)
+        manager.finish(state)
+    # What the connector brought is cached like what was computed.
+    assert manager_hits == [0, 16]
+    counted = manager.statistics
+    assert (counted.queries, counted.hits) == (40, 16)
+    assert (counted.external_queries, counted.external_hits) == (20, 8)

@@ -27,11 +27,14 @@ class CacheManager:
         hasher: BlockHasher | None = None,
         observer: CacheObserver | None = None,
         enable_caching: bool = True,
+        drops_last_hit_block: bool = False,
     ) -> None:
-        """``num_blocks`` counts the reserved null block, as ``--num-gpu-blocks-override`` does; None: no limit."""
+        """``num_blocks`` counts the reserved null block, as ``--num-gpu-blocks-override`` does; None: no limit.
+        ``drops_last_hit_block``: EAGLE and MTP compute the last block that was found again."""
         self.rules = rules or VllmRules()
         self.block_size = block_size
         self.enable_caching = enable_caching
+        self.drops_last_hit_block = drops_last_hit_block
         self.statistics = LookupStatistics()
         self.observer = observer
         self._hasher = hasher or InterningHasher()
@@ -80,6 +83,8 @@ class CacheManager:
                 self.statistics.record_skipped_attempt(self.rules)
             return []
         found = self.pool.longest_prefix(state.keys, self._most_hit_blocks(state))
+        if self.drops_last_hit_block and found:
+            found.pop()
         if not self.rules.counted_at_admission:
             self.statistics.record_lookup(
                 self.rules, state, len(found), self.block_size, self._most_hit_blocks(state)
@@ -89,16 +94,23 @@ class CacheManager:
         return found
 
     def admit(
-        self, state: RequestState, new_tokens: int, found: Sequence[int] = (), lookahead_tokens: int = 0
+        self,
+        state: RequestState,
+        new_tokens: int,
+        found: Sequence[int] = (),
+        lookahead_tokens: int = 0,
+        external_tokens: int = 0,
     ) -> bool:
-        """First allocation after a lookup: hold the blocks found, take blocks for ``new_tokens`` more, count.
+        """First allocation after a lookup: hold the blocks found, take blocks for ``external_tokens`` that a
+        connector brings and for ``new_tokens`` more, count.
 
         Returns False, and changes nothing, where the blocks are not there: the whole prompt must fit where
         the version demands it.
         """
         whole = state.num_tokens if self.rules.reserve_whole_prompt else 0
-        if not self.allocate(state, new_tokens, found, lookahead_tokens, whole):
+        if not self.allocate(state, external_tokens + new_tokens, found, lookahead_tokens, whole):
             return False
+        self.statistics.record_external(state, len(found) * self.block_size, external_tokens)
         hit_tokens = len(found) * self.block_size
         if not self.may_read(state):
             self.statistics.record_skipped(state)

@@ -24,6 +24,9 @@ class LookupStatistics:
     preempted_hits: int = 0
     skipped_requests: int = 0
     skipped_tokens: int = 0
+    external_queries: int = 0
+    external_hits: int = 0
+    """Tokens that a connector was asked for and brought, apart from the others; nothing where it brought none."""
 
     def record_lookup(
         self, rules: VllmRules, state: RequestState, hit_blocks: int, block_size: int, query_blocks: int
@@ -41,6 +44,12 @@ class LookupStatistics:
         self.requests += 1
         self.queries += queries
         self.hits += hits
+
+    def record_external(self, state: RequestState, hit_tokens: int, external_tokens: int) -> None:
+        """Count what a connector brought for an admitted request: it was asked for all that was not found."""
+        if external_tokens:
+            self.external_queries += state.num_tokens - hit_tokens
+            self.external_hits += external_tokens
 
     def record_skipped(self, state: RequestState) -> None:
         """Count one admitted request that did not look the cache up."""

@@ -15,6 +15,7 @@ OPERATIONS = 80
 BLOCK_SIZE = 4
 ALPHABET = (1, 2, 3)
 SALTS_SINCE = (0, 9)
+EXTERNAL_SINCE = (0, 12)
 
 Answer = list[Any]
 
@@ -22,8 +23,8 @@ Answer = list[Any]
 class OurManager:
     """Our rules behind the operations of ``vllm_v1_manager.py``."""
 
-    def __init__(self, num_blocks: int, block_size: int, rules: VllmRules) -> None:
-        self.manager = CacheManager(num_blocks, block_size, rules)
+    def __init__(self, num_blocks: int, block_size: int, rules: VllmRules, eagle: bool = False) -> None:
+        self.manager = CacheManager(num_blocks, block_size, rules, drops_last_hit_block=eagle)
         self.states: dict[str, RequestState] = {}
         self.pool = self.manager.pool
         self.evicted: list[int] = []
@@ -49,6 +50,7 @@ class OurManager:
         adapter: str | None,
         salt: str | None,
         skip: bool,
+        external: int = 0,
     ) -> int | None:
         request = Request(
             request_id,
@@ -59,7 +61,7 @@ class OurManager:
             skip_reading_prefix_cache=skip,
         )
         self.states[request_id] = self.manager.track(request)
-        return self._admit(request_id, chunk, lookahead)
+        return self._admit(request_id, chunk, lookahead, external)
 
     def again(self, request_id: str, chunk: int) -> int | None:
         return self._admit(request_id, chunk, 0)
@@ -83,14 +85,16 @@ class OurManager:
     def reset(self) -> bool:
         return self.manager.reset_prefix_cache()
 
-    def _admit(self, request_id: str, chunk: int, lookahead: int) -> int | None:
+    def _admit(self, request_id: str, chunk: int, lookahead: int, external: int = 0) -> int | None:
         state = self.states[request_id]
         found = self.manager.lookup(state)
         hits = len(found) * self.manager.block_size
-        tokens = min(chunk, state.num_tokens - hits)
-        if not self.manager.admit(state, tokens, found, lookahead):
+        # A connector brings whole tokens that are not here, and never the last one.
+        external = max(min(external, state.num_tokens - hits - 1), 0)
+        tokens = min(chunk, state.num_tokens - hits - external)
+        if not self.manager.admit(state, tokens, found, lookahead, external):
             return None
-        state.computed_tokens = hits + tokens
+        state.computed_tokens = hits + external + tokens
         return hits
 
 
@@ -101,7 +105,9 @@ class OperationWriter:
         self.dice = random.Random(seed)
         self.num_blocks = self.dice.randint(6, 40)
         self.salts = (None, None, None, "salt") if salts else (None,)
-        self.ours = OurManager(self.num_blocks, BLOCK_SIZE, rules)
+        self.eagle = self.dice.random() < 0.25
+        self.external = (0, 0, 0, 4, 7, 16) if rules.number >= EXTERNAL_SINCE else (0,)
+        self.ours = OurManager(self.num_blocks, BLOCK_SIZE, rules, self.eagle)
         self.operations: list[list[Any]] = []
         self.answers: list[Answer] = []
         self.running: list[str] = []
@@ -139,6 +145,7 @@ class OperationWriter:
                 self.dice.choice((None, None, "a", "b")),
                 self.dice.choice(self.salts),
                 self.dice.random() < 0.1,
+                self.dice.choice(self.external),
             ]
         if self._play(operation)[0] is not None:
             self.running.append(request_id)
@@ -250,4 +257,16 @@ def _run(name: str, num_blocks: int, block_size: int, recorder: Any) -> dict[str
         "block_size": block_size,
         "operations": recorder.operations,
         "expected": recorder.answers,
+        "eagle": recorder.ours.manager.drops_last_hit_block,
+        "features": _features(recorder.operations, recorder.ours.manager.drops_last_hit_block),
     }
+
+
+def _features(operations: list[list[Any]], eagle: bool) -> list[str]:
+    """What of the admissions a count is kept of."""
+    admits = [operation for operation in operations if operation[0] == "admit"]
+    features = ["runs with EAGLE"] if eagle else []
+    features += ["adapters" for operation in admits if operation[5]]
+    features += ["salts" for operation in admits if operation[6]]
+    features += ["skipping the cache" for operation in admits if operation[7]]
+    return features + ["external tokens" for operation in admits if operation[8:] > [0]]

@@ -2,9 +2,10 @@
 
 Reads one JSON run a line on stdin and writes the list of its answers on stdout, after a line ``ready``::
 
-    {"num_blocks": int, "block_size": int, "operations": [[name, …], …]}
+    {"num_blocks": int, "block_size": int, "eagle": bool, "operations": [[name, …], …]}
 
-    ["admit", id, prompt, chunk, lookahead, adapter | null, salt | null, skip]  hit tokens, null when refused
+    ["admit", id, prompt, chunk, lookahead, adapter | null, salt | null, skip, external]
+                                   hit tokens, null when refused (external: tokens that a connector brings)
     ["compute", id, tokens]        true, false when refused (the next tokens of the sequence)
     ["append", id, tokens]         null (generated tokens)
     ["preempt", id], ["free", id]  null
@@ -47,7 +48,7 @@ def accepted(function: Any, **values: Any) -> dict[str, Any]:
 class RealManager:
     """One manager over ``num_blocks`` blocks, the null block included."""
 
-    def __init__(self, num_blocks: int, block_size: int) -> None:
+    def __init__(self, num_blocks: int, block_size: int, eagle: bool) -> None:
         spec = FullAttentionSpec(
             block_size=block_size,
             num_kv_heads=1,
@@ -66,6 +67,7 @@ class RealManager:
             hash_block_size=block_size,
             caching_hash_algo="sha256",
             log_stats=True,
+            use_eagle=eagle,
         )
         self.manager = KVCacheManager(config, max_model_len=MAX_MODEL_LEN, enable_caching=True, **options)
         make_hasher = getattr(utils, "get_request_block_hasher", None)
@@ -107,6 +109,7 @@ class RealManager:
         adapter: str | None,
         salt: str | None,
         skip: bool,
+        external: int = 0,
     ) -> int | None:
         number = self.adapters.setdefault(adapter, len(self.adapters) + 1) if adapter else 0
         # Asking for the logprobs of the prompt is what makes a request skip the cache in every version.
@@ -128,7 +131,7 @@ class RealManager:
                 multi_modal_placeholders=None,
             ),
         )
-        return self._admit(request, chunk, lookahead)
+        return self._admit(request, chunk, lookahead, external)
 
     def again(self, request_id: str, chunk: int) -> int | None:
         return self._admit(self.requests[request_id], chunk, 0)
@@ -174,10 +177,11 @@ class RealManager:
         for place, name in enumerate(("requests", "queries", "hits")):
             self.counters[place] += getattr(taken, name)
 
-    def _admit(self, request: Request, chunk: int, lookahead: int) -> int | None:
+    def _admit(self, request: Request, chunk: int, lookahead: int, external: int = 0) -> int | None:
         blocks, hits = self.manager.get_computed_blocks(request)[:2]
-        tokens = min(chunk, request.num_tokens - hits)
-        before = {"num_new_computed_tokens": hits}
+        external = max(min(external, request.num_tokens - hits - 1), 0)
+        tokens = min(chunk, request.num_tokens - hits - external)
+        before = {"num_new_computed_tokens": hits, "num_external_computed_tokens": external}
         allocated = self.manager.allocate_slots(
             request,
             tokens,
@@ -190,7 +194,7 @@ class RealManager:
         if hasattr(self.manager, "record_prefix_cache_stats"):
             self.manager.record_prefix_cache_stats(request, hits)
         request.status = RequestStatus.RUNNING
-        request.num_computed_tokens = hits + tokens
+        request.num_computed_tokens = hits + external + tokens
         return hits
 
 
@@ -201,7 +205,7 @@ def main() -> None:
     print("ready", flush=True)
     for line in sys.stdin:
         run = json.loads(line)
-        real = RealManager(run["num_blocks"], run["block_size"])
+        real = RealManager(run["num_blocks"], run["block_size"], run["eagle"])
         answers = [real.play(operation) for operation in run["operations"]]
         print(json.dumps([*answers, real.end()]), flush=True)
 
