@@ -1,7 +1,7 @@
 """The sink behind ``HITCURVE_OUTCOME_FILE``: one JSON line per record, for looking closely and for tests.
 
-Lines are ``{"kind": "request" | "evicted" | "regret" | "reset" | "totals", …}`` with the fields of the records;
-``totals`` is written once, at the end.
+Lines are ``{"kind": "engine" | "request" | "evicted" | "regret" | "reset" | "totals", …}`` with the fields of the
+records. ``engine`` comes first; ``totals`` are the sums so far, about once a second while they change.
 """
 
 import dataclasses
@@ -29,7 +29,7 @@ class OutcomeFile:
 
     def __init__(self, stream: TextIO, facts: EngineFacts) -> None:
         self._stream = stream
-        self._last: dict[str, Any] = {}
+        self._sums: dict[str, Any] = {}
         self._write("engine", dataclasses.asdict(facts))
 
     def request_finished(self, finished: FinishedRequest) -> None:
@@ -51,13 +51,15 @@ class OutcomeFile:
         self._write("reset", reset._asdict())
 
     def tick(self, status: PatchStatus, totals: Totals) -> None:
-        """Keeps the sums for the last line, and sends off what is buffered."""
-        self._last = {"totals": dataclasses.asdict(totals), "status": dataclasses.asdict(status)}
+        """Write the sums where they changed, and send off what is buffered."""
+        sums = dataclasses.asdict(totals)
+        if sums != self._sums:
+            self._sums = sums
+            self._write("totals", {"totals": sums, "status": dataclasses.asdict(status)})
         self._stream.flush()
 
     def close(self, deadline_s: float) -> None:
-        """Write the sums and close the file."""
-        self._write("totals", self._last)
+        """Close the file."""
         self._stream.close()
 
     def _write(self, kind: str, fields: dict[str, Any]) -> None:
