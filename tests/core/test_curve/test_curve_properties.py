@@ -132,7 +132,7 @@ def watched(rows: Any) -> Iterator[tuple[Any, CurveState, CurveClassifier]]:
         yield row, classifier.observe(*row), classifier
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(rows=scrapes())
 def test_states_of_any_curve_are_sane(rows: Any) -> None:
     last: CurveState | None = None
