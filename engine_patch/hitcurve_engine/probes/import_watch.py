@@ -19,6 +19,7 @@ class ImportWatch(MetaPathFinder):
 
     def __init__(self, names: Sequence[str], imported: Callable[[str, ModuleType], None]) -> None:
         self._names = set(names)
+        self._asking: set[str] = set()
         self._imported = imported
 
     def start(self) -> None:
@@ -26,8 +27,7 @@ class ImportWatch(MetaPathFinder):
         for name in sorted(self._names):
             module = sys.modules.get(name)
             if module is not None:
-                self._names.discard(name)
-                self._imported(name, module)
+                self._report(name, module)
         if self._names:
             sys.meta_path.insert(0, self)
 
@@ -41,16 +41,23 @@ class ImportWatch(MetaPathFinder):
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """The spec that the other finders give, with a loader that reports."""
-        if fullname not in self._names:
+        if fullname not in self._names or fullname in self._asking:
             return None
-        self._names.discard(fullname)
+        self._asking.add(fullname)
         try:
             spec = find_spec(fullname)
         except Exception:
             return None
+        finally:
+            self._asking.discard(fullname)
         if spec is not None and spec.loader is not None and hasattr(spec.loader, "exec_module"):
-            spec.loader = _ReportingLoader(spec.loader, self._imported)
+            spec.loader = _ReportingLoader(spec.loader, self._report)
         return spec
+
+    def _report(self, name: str, module: ModuleType) -> None:
+        if name in self._names:
+            self._names.discard(name)
+            self._imported(name, module)
 
 
 class _ReportingLoader(Loader):
