@@ -258,4 +258,14 @@ def _run(name: str, core: str, policy: str, recorder: Recorder) -> dict[str, Any
         "page_size": recorder.page_size,
         "operations": recorder.operations,
         "expected": recorder.answers,
+        "features": _features(policy, recorder),
     }
+
+
+def _features(policy: str, recorder: Recorder) -> list[str]:
+    """The policy and page size of a run, and what its requests have that keeps them apart."""
+    starts = [operation for operation in recorder.operations if operation[0] == "start"]
+    features = [f"policy {policy}", f"page {recorder.page_size}"]
+    for place, name in ((5, "adapters"), (6, "salts"), (7, "extra keys"), (9, "skipping the cache")):
+        features += [name for operation in starts if operation[place]]
+    return features

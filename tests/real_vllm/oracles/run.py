@@ -65,6 +65,8 @@ def count(counts: Counter[str], run: dict[str, Any]) -> None:
             counts["resumed with hits"] += name == "again" and bool(result)
         elif name == "reset":
             counts["resets" if result else "resets refused"] += 1
+        elif name in ("compute", "grow"):
+            counts["chunks and decoded tokens" if result else "chunks refused"] += 1
         elif name in ("retract", "preempt", "abort"):
             counts[name] += 1
     for feature in run.get("features", ()):
