@@ -102,9 +102,9 @@ def prompt(family: int, number: int) -> str:
 
 
 def drive(url: str, requests: int) -> None:
-    """Families of prompts at several at once, more of them than the pool holds."""
+    """Several at once: five prompts of a family, then the next family, more of them than the pool holds."""
     with ThreadPoolExecutor(6) as pool:
-        list(pool.map(lambda number: complete(url, number, prompt(number % 12, number)), range(requests)))
+        list(pool.map(lambda number: complete(url, number, prompt(number // 5, number)), range(requests)))
 
 
 def page_of(url: str) -> str:

@@ -24,10 +24,10 @@ _chosen: Path | None = None
 def prepare_front_end(environment: MutableMapping[str, str]) -> None:
     """Choose the hand-over folder for all processes that this one starts, and show it on the default registry.
 
-    Called in every process of vLLM; makes no file and imports nothing. Processes that vLLM starts by multiprocessing
-    keep the folder of the one that started them; a server that somebody starts from within another server's process
-    gets a folder of its own. With several API servers vLLM shares ``PROMETHEUS_MULTIPROC_DIR`` with its
-    engines, and no hand-over is needed. Never raises.
+    Called in every process of vLLM; makes no file and imports nothing. Processes that vLLM starts by
+    multiprocessing keep the folder of the one that started them; a server that somebody starts from within
+    another server's process gets a folder of its own. With several API servers vLLM shares
+    ``PROMETHEUS_MULTIPROC_DIR`` with its engines, and no hand-over is needed. Never raises.
     """
     global _chosen
     if _chosen is not None:
