@@ -1,4 +1,7 @@
-"""What a span says, as a real collector receives it."""
+"""What a span says, as a real collector receives it.
+
+Longer than 300 lines because whole spans are asserted, attribute by attribute.
+"""
 
 import os
 import random
