@@ -40,7 +40,8 @@ compat: $(VENV_STAMP) vllm-env
 demo: $(VENV_STAMP)
 	$(BIN)/hitcurve demo
 
-test: $(VENV_STAMP) vllm-env
+test: $(VENV_STAMP)
+	$(BIN)/python -m hitcurve_chaos.demo.vllm_env --if-possible
 	$(BIN)/python -m pytest
 
 lint: $(VENV_STAMP)

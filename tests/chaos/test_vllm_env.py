@@ -1,0 +1,31 @@
+"""The environment of a real vLLM: what is said where it cannot be made."""
+
+import platform
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hitcurve.errors import EnvironmentFailed
+from hitcurve_chaos.demo.vllm_env import find_vllm_python, main
+
+
+def test_a_platform_without_vllm_is_said_and_only_fails_where_it_must(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.setenv("HITCURVE_VLLM_ENV", str(tmp_path / "env"))
+    monkeypatch.setattr(platform, "system", lambda: "Darwin")
+    monkeypatch.setattr(platform, "machine", lambda: "arm64")
+    sentence = "vLLM's CPU build exists for Linux on x86_64 and aarch64, not for Darwin on arm64"
+    assert main([]) == 3
+    assert sentence in capsys.readouterr().err
+    assert main(["--if-possible"]) == 0
+    assert "THE TESTS AGAINST A REAL vLLM WILL BE SKIPPED" in capsys.readouterr().err
+    assert not (tmp_path / "env").exists()
+
+
+def test_a_missing_or_unfinished_environment_names_the_cure(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python").touch()
+    with pytest.raises(EnvironmentFailed, match="make it with 'make vllm-env'"):
+        find_vllm_python(tmp_path)
