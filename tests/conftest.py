@@ -12,6 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# No test passes or fails by the clock: the first draw of a text alone takes a second on a fresh checkout.
+settings.register_profile("hitcurve", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("hitcurve")
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 

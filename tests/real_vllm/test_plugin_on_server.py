@@ -104,7 +104,7 @@ class Traffic:
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(self._press, range(16)))
         with ThreadPoolExecutor(1) as pool:
-            waiting = pool.submit(self.complete, "long", "x" * 500, 400)
+            waiting = pool.submit(self.complete, "long", "x" * 500, 1200)
             self.wait_running()
             resets["running"] = self.reset()
             resets["by force"] = self.reset(running=True)
@@ -131,7 +131,7 @@ class Traffic:
         while monotonic() < deadline:
             if number(self.page(), "vllm:num_requests_running") == 1:
                 return
-            sleep(0.05)
+            sleep(0.01)
         raise AssertionError("the request never ran")
 
     def _press(self, index: int) -> None:
