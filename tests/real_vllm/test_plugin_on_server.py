@@ -83,6 +83,23 @@ class Traffic:
         with self.lock:
             self.texts[name] = reply["choices"][0]["text"]
 
+    def stream(self, name: str, prompt: str, tokens: int, began: threading.Event) -> None:
+        """The same, streamed; ``began`` is set with the first token, when the request certainly runs."""
+        body = {"model": self.engine.model, "prompt": prompt, "max_tokens": tokens, "temperature": 0}
+        request = urllib.request.Request(
+            f"{self.engine.url}/v1/completions",
+            json.dumps({**body, "ignore_eos": True, "stream": True}).encode(),
+            {"Content-Type": "application/json"},
+        )
+        pieces = []
+        with urllib.request.urlopen(request, timeout=120) as reply:
+            for line in reply:
+                if line.startswith(b"data: {"):
+                    pieces += [choice["text"] for choice in json.loads(line[6:])["choices"]]
+                    began.set()
+        with self.lock:
+            self.texts[name] = "".join(pieces)
+
     def reset(self, running: bool = False) -> bool:
         return bool(post(f"{self.engine.url}/reset_prefix_cache?reset_running_requests={running}")["success"])
 
@@ -104,8 +121,9 @@ class Traffic:
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(self._press, range(16)))
         with ThreadPoolExecutor(1) as pool:
-            waiting = pool.submit(self.complete, "long", "x" * 500, 1200)
-            self.wait_running()
+            began = threading.Event()
+            waiting = pool.submit(self.stream, "long", "x" * 500, 2500, began)
+            assert began.wait(SETTLE_S), waiting.exception(0)
             resets["running"] = self.reset()
             resets["by force"] = self.reset(running=True)
             waiting.result()
@@ -125,14 +143,6 @@ class Traffic:
     def page(self) -> str:
         with urllib.request.urlopen(f"{self.engine.url}/metrics", timeout=30) as reply:
             return str(reply.read().decode())
-
-    def wait_running(self) -> None:
-        deadline = monotonic() + SETTLE_S
-        while monotonic() < deadline:
-            if number(self.page(), "vllm:num_requests_running") == 1:
-                return
-            sleep(0.01)
-        raise AssertionError("the request never ran")
 
     def _press(self, index: int) -> None:
         self.complete(f"pressure {index}", f"{index:04d}" * 250, 200)

@@ -63,6 +63,7 @@ def start_vllm(
     seed: int,
     options: Sequence[str] = (),
     variables: Mapping[str, str] | None = None,
+    niceness: int = 0,
 ) -> RunningEngine:
     """Start a real vLLM with a tiny random model on the CPU and wait until it is healthy (about 30 s).
 
@@ -100,8 +101,7 @@ def start_vllm(
         "PYTHONWARNINGS": "ignore",
         **(variables or {}),
     }
-    # On few cores a model on the CPU would take time from the load generator, which then measures itself.
-    command = ["nice", "-n", "10", str(python), "-m", "vllm.entrypoints.openai.api_server", *arguments]
+    command = ["nice", "-n", str(niceness), str(python), "-m", "vllm.entrypoints.openai.api_server", *arguments]
     url = f"http://127.0.0.1:{port}"
     process = ChildProcess("vLLM", command, log, environment=environment)
     try:
