@@ -62,7 +62,7 @@ def list_scenarios(
 
 @app.command(
     epilog="Example: hitcurve chaos run reset-prefix-cache pool-pressure --targets chaos/targets.example.yaml "
-    "--target local --baseline 15s --hold 20s --set mark=false --out runs/tonight"
+    "--target local --baseline 15s --hold 20s --out runs/tonight"
 )
 def run(
     scenarios: Annotated[list[str], typer.Argument(help="Scenarios, in order; see 'hitcurve chaos list'.")],

@@ -10,7 +10,7 @@ from hitcurve_chaos.report.page import write_report
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 
-@app.command(epilog="Example: hitcurve report runs/demo-sim")
+@app.command(epilog="Example: hitcurve report runs/2026-11-30-120000-sim")
 def report(
     folder: Annotated[
         Path, typer.Argument(help="A run folder, written by 'hitcurve demo' or 'hitcurve chaos run'.")
