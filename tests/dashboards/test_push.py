@@ -30,6 +30,7 @@ class StandIn:
         self.annotations: list[dict[str, Any]] = []
         self.writes = 0
         self.status = 0
+        self.moved_to = ""
         stand_in = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -45,6 +46,12 @@ class StandIn:
                     self._answer(stand_in.post(self.path, body))
 
             def _answer(self, answer: Answer) -> None:
+                if stand_in.moved_to:
+                    self.send_response(307)
+                    self.send_header("Location", stand_in.moved_to + self.path)
+                    self.send_header("Content-Length", "0")
+                    self.end_headers()
+                    return
                 if self.headers["Authorization"] != f"Bearer {TOKEN}":
                     answer = (401, {"message": "Invalid API key"})
                 status, value = (stand_in.status, {"message": "out of order"}) if stand_in.status else answer
@@ -83,7 +90,8 @@ class StandIn:
             return 200, body
         if path == "/api/dashboards/db" and body.keys() == {"dashboard", "folderUid", "message", "overwrite"}:
             return self._save(body)
-        if path == "/api/annotations" and body.keys() == {"time", "timeEnd", "tags", "text"}:
+        if path == "/api/annotations" and body.keys() == {"panelId", "time", "timeEnd", "tags", "text"}:
+            assert body.pop("panelId") is None
             self.annotations.append(body)
             return 200, {"message": "Annotation added", "id": len(self.annotations)}
         return 400, {"message": f"unexpected {path} {sorted(body)}"}
@@ -178,6 +186,18 @@ def test_a_wrong_token_is_named_and_not_shown(grafana: StandIn) -> None:
     assert run("push", "--url", grafana.url, token="").stderr.startswith("hitcurve: GRAFANA_TOKEN is not set")
     assert run("push", "--url", "file:///etc/passwd").returncode == 2
     assert run("push", "--url", "http://127.0.0.1:9").returncode == 3
+
+
+def test_a_redirect_is_named_and_not_followed(grafana: StandIn) -> None:
+    elsewhere = StandIn()
+    grafana.moved_to = elsewhere.url
+    failed = run("push", "--url", grafana.url)
+    assert (failed.returncode, elsewhere.writes) == (3, 0)
+    assert failed.stderr == (
+        f"hitcurve: {grafana.url} redirects, and the token is not sent on; name the address it redirects to.\n"
+    )
+    elsewhere.server.shutdown()
+    elsewhere.server.server_close()
 
 
 def test_faults_of_a_chaos_run_are_marked_once(grafana: StandIn, tmp_path: Path) -> None:

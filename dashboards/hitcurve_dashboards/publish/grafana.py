@@ -1,22 +1,23 @@
-"""The five calls of Grafana's HTTP API that are needed, over the standard library.
+"""The five calls of Grafana's HTTP API that are needed, over grafana-client.
 
-A client library is not used: the maintained one brings urllib3-future, which takes the place of urllib3 for
-everything installed beside it, the load generator's HTTP included.
+grafana-client continues grafana-api. Its 3.x line is used, which speaks through requests: 4 and 5 bring
+urllib3-future, which takes the place of urllib3 for everything installed beside it, the load generator included.
 """
 
-import json
-import urllib.error
 import urllib.parse
-import urllib.request
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
+
+import requests
+from grafana_client import GrafanaApi
+from grafana_client.client import GrafanaClientError, GrafanaException
 
 from hitcurve.errors import EnvironmentFailed, UsageError
 
 __all__ = ["Grafana", "Refused"]
 
 _TIMEOUT_S = 30.0
-_SHOWN_BYTES = 300
+_SHOWN_CHARACTERS = 300
 
 
 class Refused(Exception):
@@ -27,15 +28,8 @@ class Refused(Exception):
         self.status = status
 
 
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """The token goes to the address that was named, and nowhere else."""
-
-    def redirect_request(self, *arguments: Any) -> None:
-        return None
-
-
 class Grafana:
-    """A Grafana by its address; the token is a service account's.
+    """A Grafana by its address; the token is a service account's, and goes nowhere but to that address.
 
     Every method raises EnvironmentFailed where nobody answers, UsageError where the token is not accepted, and
     Refused for any other answer than the documented one.
@@ -43,77 +37,90 @@ class Grafana:
 
     def __init__(self, url: str, token: str) -> None:
         self.url = url.rstrip("/")
-        self._token = token
-        self._opener = urllib.request.build_opener(_NoRedirect)
+        self._api = GrafanaApi.from_url(self.url, credential=token, timeout=_TIMEOUT_S)
+        self._api.client.s.max_redirects = 0
+        # Proxies and ~/.netrc would send the token elsewhere, or another one in its place.
+        self._api.client.s.trust_env = False
 
     def folder(self, uid: str) -> Mapping[str, Any] | None:
         """The folder, ``None`` where there is none of that uid."""
-        return self._found(f"/api/folders/{urllib.parse.quote(uid, safe='')}")
+        return self._found(f"read the folder {uid}", lambda: self._api.folder.get_folder(_quoted(uid)))
 
     def create_folder(self, uid: str, title: str) -> None:
         """Make a folder at the top level."""
-        self._call("POST", "/api/folders", {"uid": uid, "title": title})
+        self._call(f"make the folder {title!r}", lambda: self._api.folder.create_folder(title, uid=uid))
 
     def dashboard(self, uid: str) -> Mapping[str, Any] | None:
         """``dashboard`` and ``meta`` of the dashboard, ``None`` where there is none of that uid."""
-        return self._found(f"/api/dashboards/uid/{urllib.parse.quote(uid, safe='')}")
+        return self._found(f"read the dashboard {uid}", lambda: self._api.dashboard.get_dashboard(_quoted(uid)))
 
     def save_dashboard(self, document: Mapping[str, Any], folder_uid: str, message: str) -> None:
         """Create it, or replace the version ``document`` names; Refused with 412 if it is not the newest."""
         body = {"dashboard": document, "folderUid": folder_uid, "message": message, "overwrite": False}
-        self._call("POST", "/api/dashboards/db", body)
+        self._call(f"save the dashboard {document['uid']}", lambda: self._api.dashboard.update_dashboard(body))
 
     def annotations(self, tags: list[str], from_ms: int, to_ms: int) -> list[Mapping[str, Any]]:
         """Annotations that carry all the tags."""
-        query = urllib.parse.urlencode({"from": from_ms, "to": to_ms, "tags": tags, "limit": 1000}, doseq=True)
-        found: list[Mapping[str, Any]] = self._call("GET", f"/api/annotations?{query}")
+        quoted = [_quoted(tag) for tag in tags]
+        found: list[Mapping[str, Any]] = self._call(
+            "read annotations",
+            lambda: self._api.annotations.get_annotation(
+                time_from=from_ms, time_to=to_ms, tags=quoted, limit=1000
+            ),
+        )
         return found
 
     def annotate(self, from_ms: int, to_ms: int, tags: list[str], text: str) -> None:
         """Mark a stretch of time for the whole organisation."""
-        self._call("POST", "/api/annotations", {"time": from_ms, "timeEnd": to_ms, "tags": tags, "text": text})
+        self._call(
+            "write an annotation",
+            lambda: self._api.annotations.add_annotation(time_from=from_ms, time_to=to_ms, tags=tags, text=text),
+        )
 
-    def _found(self, path: str) -> Mapping[str, Any] | None:
+    def _found(self, what: str, call: Callable[[], Any]) -> Mapping[str, Any] | None:
         try:
-            found: Mapping[str, Any] = self._call("GET", path)
+            found: Mapping[str, Any] = self._call(what, call)
         except Refused as refused:
-            if refused.status == 404:
+            if refused.status == requests.codes.not_found:
                 return None
             raise
         return found
 
-    def _call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        request = urllib.request.Request(
-            self.url + path,
-            method=method,
-            data=None if body is None else json.dumps(body).encode(),
-            headers={
-                "Accept": "application/json",
-                "Authorization": f"Bearer {self._token}",
-                "Content-Type": "application/json",
-            },
-        )
+    def _call(self, what: str, call: Callable[[], Any]) -> Any:
         try:
-            with self._opener.open(request, timeout=_TIMEOUT_S) as answer:
-                return json.loads(answer.read())
-        except urllib.error.HTTPError as error:
-            with error:
-                message = _message(error.read(_SHOWN_BYTES))
-            if error.code in (401, 403):
+            answer = call()
+        except GrafanaException as error:
+            message = _message(error)
+            if isinstance(error, GrafanaClientError) and error.status_code in (401, 403):
                 raise UsageError(
-                    f"{self.url} does not accept the token for {method} {path}: {message}; "
-                    "give it the role Editor."
+                    f"{self.url} does not accept the token to {what}: {message}; give it the role Editor."
                 ) from error
-            raise Refused(error.code, message) from error
-        except json.JSONDecodeError as error:
-            raise EnvironmentFailed(f"{self.url}{path} answers no JSON; is it a Grafana?") from error
-        except OSError as error:
-            reason = getattr(error, "reason", error)
+            raise Refused(error.status_code, message) from error
+        except requests.TooManyRedirects as error:
+            raise EnvironmentFailed(
+                f"{self.url} redirects, and the token is not sent on; name the address it redirects to."
+            ) from error
+        except requests.JSONDecodeError as error:
+            raise EnvironmentFailed(f"{self.url} answers no JSON; is it a Grafana?") from error
+        except requests.RequestException as error:
+            reason = _reason(error)
             raise EnvironmentFailed(f"no Grafana answers at {self.url}: {reason}; check the address.") from error
+        if isinstance(answer, str):
+            raise EnvironmentFailed(f"{self.url} answers no JSON; is it a Grafana?")
+        return answer
 
 
-def _message(body: bytes) -> str:
-    try:
-        return str(json.loads(body)["message"])
-    except (ValueError, KeyError, TypeError):
-        return body.decode(errors="replace").strip()
+def _quoted(part: str) -> str:
+    return urllib.parse.quote(part, safe="")
+
+
+def _message(error: GrafanaException) -> str:
+    response = error.response
+    text = response.get("message", response) if isinstance(response, Mapping) else response
+    return str(text).strip()[:_SHOWN_CHARACTERS]
+
+
+def _reason(error: BaseException) -> str:
+    """The innermost cause; requests wraps it up to four times."""
+    inner = getattr(error, "reason", None) or next((one for one in error.args if isinstance(one, Exception)), None)
+    return _reason(inner) if isinstance(inner, BaseException) else str(error)
