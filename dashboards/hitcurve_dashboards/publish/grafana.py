@@ -121,6 +121,10 @@ def _message(error: GrafanaException) -> str:
 
 
 def _reason(error: BaseException) -> str:
-    """The innermost cause; requests wraps it up to four times."""
-    inner = getattr(error, "reason", None) or next((one for one in error.args if isinstance(one, Exception)), None)
-    return _reason(inner) if isinstance(inner, BaseException) else str(error)
+    """What the system said, where it said something; requests and urllib3 wrap it several times."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, OSError) and seen.strerror:
+            return seen.strerror.lower()
+        seen = seen.__cause__ or seen.__context__
+    return str(error)
