@@ -1,0 +1,74 @@
+"""A file to JSON values, each with its line: JSON lines, one JSON list, or one object over many lines."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from hitcurve.errors import UsageError
+from hitcurve_simulator.traces.opening import open_trace
+from hitcurve_simulator.traces.row import LineFinding
+
+__all__ = ["Lines", "read_objects"]
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_LFS_POINTER = b"version https://git-lfs.github.com/spec/"
+
+Lines = list[tuple[int, object]]
+
+
+def read_objects(path: Path, on_line: Callable[[], None]) -> tuple[Lines, list[LineFinding]]:
+    """JSON values with their lines; of a file that is one JSON list, its items with their places.
+
+    Also the lines that are no JSON. Raises UsageError where the file cannot be read.
+    """
+    objects: Lines = []
+    rejected: list[LineFinding] = []
+    with open_trace(path) as file:
+        for line, text in _lines(path, file):
+            on_line()
+            if not objects and not rejected:
+                if text.lstrip().startswith(b"["):
+                    return _items(path, text + file.read()), []
+                if text.strip() == b"{":
+                    return [(line, _document(path, text + file.read()))], []
+            try:
+                objects.append((line, json.loads(text)))
+            except UnicodeDecodeError:
+                rejected.append(LineFinding(line, "not UTF-8 text"))
+            except (ValueError, RecursionError):
+                rejected.append(LineFinding(line, f"not JSON: {_start_of(text)}"))
+    return objects, rejected
+
+
+def _items(path: Path, text: bytes) -> Lines:
+    return list(enumerate(_document(path, text), 1))
+
+
+def _document(path: Path, text: bytes) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        kind = "list" if text.lstrip().startswith(b"[") else "object"
+        raise UsageError(f"{path} begins like a JSON {kind} and is none: {error}.") from None
+
+
+def _lines(path: Path, file: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    """Lines that are not blank, with their numbers."""
+    for line, text in enumerate(file, 1):
+        if line == 1:
+            text = text.removeprefix(_BYTE_ORDER_MARK)
+            if text.startswith(_LFS_POINTER):
+                raise UsageError(_lfs_sentence(path, file.read(1000)))
+        if text.strip():
+            yield line, text
+
+
+def _lfs_sentence(path: Path, rest: bytes) -> str:
+    size = next((part[5:].strip() for part in rest.splitlines() if part.startswith(b"size ")), b"?")
+    return f"{path}: this is a Git LFS pointer, fetch the real file ({size.decode('ascii', 'replace')} bytes)"
+
+
+def _start_of(text: bytes) -> str:
+    shown = text.strip().decode("utf-8", "replace")
+    return repr(shown if len(shown) <= 40 else shown[:37] + "...")
