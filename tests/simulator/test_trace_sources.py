@@ -11,7 +11,7 @@ import pytest
 
 from hitcurve.errors import UsageError
 from hitcurve_simulator.traces import Trace, read_trace
-from hitcurve_simulator.traces.text import TextPieces, Utf8Bytes
+from hitcurve_simulator.traces.text import TextPieces, Utf8Bytes, chat_tokens
 from hitcurve_simulator.traces.tokenizers import tokenizer_by_name
 
 ROW = {"hash_ids": [1, 2], "input_length": 600}
@@ -107,7 +107,7 @@ MESSAGES = [{"role": "user", "content": "Say hello."}]
 )
 def test_a_logged_request_bare_or_wrapped(tmp_path: Path, row: dict[str, object]) -> None:
     (found,) = read_trace(written(tmp_path, row)).rows
-    assert list(found.request.prompt_token_ids or ()) == TextPieces().chat(MESSAGES)
+    assert list(found.request.prompt_token_ids or ()) == chat_tokens(TextPieces(), MESSAGES)
     assert (found.request.adapter, found.tenant, found.arrival_s) == ("sql", "u7", 1500.0)
     assert found.output_tokens == (0 if "custom_id" in row else 9)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hitcurve_simulator.traces import Trace, read_trace
-from hitcurve_simulator.traces.text import TextPieces
+from hitcurve_simulator.traces.text import TextPieces, chat_tokens
 
 
 def read(folder: Path, *rows: object, **options: object) -> Trace:
@@ -53,8 +53,8 @@ def test_equal_text_shares_its_tokens_and_a_chat_extends_itself(tmp_path: Path) 
     assert len(second) > len(first)
     assert set(third) <= set(first)
     reply = TextPieces()
-    prompt = reply.chat(question)
-    assert reply.chat(longer)[: len(prompt) + 1] == prompt + reply.token_ids("2")
+    prompt = chat_tokens(reply, question)
+    assert chat_tokens(reply, longer)[: len(prompt) + 1] == prompt + reply.token_ids("2")
 
 
 def test_conversations_keep_system_and_history(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_conversations_keep_system_and_history(tmp_path: Path) -> None:
     assert [row.session for row in rows] == ["c", "c"]
     first, second = (list(row.request.prompt_token_ids or ()) for row in rows)
     asked = [{"role": "system", "content": "rules"}, {"role": "user", "content": "q1"}]
-    assert len(first) == len(TextPieces().chat(asked))
+    assert len(first) == len(chat_tokens(TextPieces(), asked))
     so_far = first + list(rows[0].output_token_ids)
     assert second[: len(so_far)] == so_far
     assert len(second) > len(so_far)

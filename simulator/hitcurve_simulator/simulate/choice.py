@@ -13,7 +13,7 @@ from hitcurve_simulator.simulate.ledger_replay import LedgerReplay
 from hitcurve_simulator.simulate.lru_replay import LruReplay
 from hitcurve_simulator.simulate.sglang_requests import SglangRequests
 from hitcurve_simulator.simulate.trtllm_requests import TrtllmRequests
-from hitcurve_simulator.simulate.vllm_replay import VllmReplay, VllmReplaySettings
+from hitcurve_simulator.simulate.vllm_replay import VllmReplay, VllmReplaySettings, make_vllm_rules
 from hitcurve_simulator.simulate.vllm_v0_requests import VllmV0Requests
 from hitcurve_simulator.traces import TraceRow
 from hitcurve_simulator.trtllm import BlockReuse
@@ -24,6 +24,7 @@ __all__ = [
     "RULES",
     "Choice",
     "make_replay",
+    "make_rules",
     "settled_lifetime",
     "settled_policy",
     "settled_prices",
@@ -108,16 +109,9 @@ def make_replay(choice: Choice, rows: Sequence[TraceRow]) -> Replay:
         return ExplicitReplay(settings)
     isolating = any(row.request.adapter or row.request.cache_salt for row in rows)
     if choice.rules == "vllm":
-        vllm_settings = VllmReplaySettings(
-            rules=rules_of_version(choice.version or DEFAULT_VERSION),
-            block_size=choice.block_size,
-            pool_blocks=choice.pool_blocks,
-            concurrency=choice.concurrency,
-            outputs=choice.outputs,
-        )
-        return VllmReplay(vllm_settings, isolating)
+        return VllmReplay(_vllm_settings(choice), isolating)
     return LedgerReplay(
-        lambda observer: _rules(choice, observer),
+        lambda observer: make_rules(choice, observer),
         choice.block_size,
         choice.pool_blocks,
         choice.concurrency,
@@ -126,7 +120,10 @@ def make_replay(choice: Choice, rows: Sequence[TraceRow]) -> Replay:
     )
 
 
-def _rules(choice: Choice, observer: CacheObserver) -> CacheRules:
+def make_rules(choice: Choice, observer: CacheObserver) -> CacheRules:
+    """The rules of an engine, which tell ``observer`` what happens; used for one replay."""
+    if choice.rules == "vllm":
+        return make_vllm_rules(_vllm_settings(choice), observer)
     if choice.rules == "vllm-v0":
         # No watermark: a request gets all its room at once here.
         manager = BlockManager(choice.pool_blocks, choice.block_size, watermark=0.0, observer=observer)
@@ -135,3 +132,13 @@ def _rules(choice: Choice, observer: CacheObserver) -> CacheRules:
         return TrtllmRequests(BlockReuse(choice.pool_blocks, choice.block_size, observer), choice.outputs)
     cache = RadixCache(choice.pool_blocks, choice.block_size, choice.policy, observer=observer)
     return SglangRequests(cache, choice.outputs)
+
+
+def _vllm_settings(choice: Choice) -> VllmReplaySettings:
+    return VllmReplaySettings(
+        rules=rules_of_version(choice.version or DEFAULT_VERSION),
+        block_size=choice.block_size,
+        pool_blocks=choice.pool_blocks,
+        concurrency=choice.concurrency,
+        outputs=choice.outputs,
+    )

@@ -10,7 +10,7 @@ from hitcurve_simulator.simulate.vllm_requests import VllmRequests
 from hitcurve_simulator.traces import TraceRow
 from hitcurve_simulator.vllm import CacheManager, CacheObserver, VllmRules
 
-__all__ = ["VllmReplay", "VllmReplaySettings"]
+__all__ = ["VllmReplay", "VllmReplaySettings", "make_vllm_rules"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,23 +30,28 @@ class VllmReplay:
 
     def __init__(self, settings: VllmReplaySettings, isolating: bool = True) -> None:
         """``isolating``: the rows have adapters or salts, so that misses may be due to them."""
-        self._settings = settings
         pool = settings.pool_blocks
         self._replay = LedgerReplay(
-            self._make_rules, settings.block_size, pool, settings.concurrency, settings.outputs, isolating
+            lambda observer: make_vllm_rules(settings, observer),
+            settings.block_size,
+            pool,
+            settings.concurrency,
+            settings.outputs,
+            isolating,
         )
 
     def run(self, rows: Sequence[TraceRow], on_row: Callable[[], None] = lambda: None) -> SimulationResult:
         """Replay all rows; ``on_row`` is called after each."""
         return self._replay.run(rows, on_row)
 
-    def _make_rules(self, observer: CacheObserver) -> CacheRules:
-        settings = self._settings
-        manager = CacheManager(
-            num_blocks=None if settings.pool_blocks is None else settings.pool_blocks + 1,
-            block_size=settings.block_size,
-            # A request gets all its room at once here, and a partial prompt block of a trace takes none.
-            rules=replace(settings.rules, reserve_whole_prompt=False),
-            observer=observer,
-        )
-        return VllmRequests(manager, settings.outputs)
+
+def make_vllm_rules(settings: VllmReplaySettings, observer: CacheObserver) -> CacheRules:
+    """vLLM's rules with a pool of these settings."""
+    manager = CacheManager(
+        num_blocks=None if settings.pool_blocks is None else settings.pool_blocks + 1,
+        block_size=settings.block_size,
+        # A request gets all its room at once here, and a partial prompt block of a trace takes none.
+        rules=replace(settings.rules, reserve_whole_prompt=False),
+        observer=observer,
+    )
+    return VllmRequests(manager, settings.outputs)

@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
+
+from hitcurve_simulator.traces.served import seconds, served_of
 
 __all__ = ["as_trace_row"]
 
 _WRAPPERS = ("body", "request")
+_STAMPS = ("timestamp", "at_s", "startTime", "created")
 _CONTENT = ("messages", "prompt", "token_ids")
 
 
@@ -25,31 +27,16 @@ def as_trace_row(values: Mapping[str, Any]) -> Mapping[str, Any]:
     if not any(name in inner for name in _CONTENT):
         return values
     row = {**values, **inner}
-    stamp = row.get("timestamp", row.get("created"))
-    row["timestamp"] = _seconds(stamp)
+    stamp = next((row[name] for name in _STAMPS if row.get(name) is not None), None)
+    row["timestamp"] = stamp if (at_s := seconds(stamp)) is None else at_s
     if row.get("lora") in (None, "") and isinstance(row.get("model"), str):
         row["lora"] = row["model"]
     row.setdefault("tenant", row.get("user"))
-    if row.get("output_length") is None and (written := _completion_tokens(values)) is not None:
-        row["output_length"] = written
+    if row.get("output_length") is None:
+        row["output_length"] = served_of(values).completion_tokens
+    if row.get("prompt_logprobs") is not None or (row.get("echo") and row.get("logprobs") is not None):
+        # vLLM computes such a prompt whole (0.8.5 to 0.32).
+        row["skip_reading_prefix_cache"] = True
     if row.get("tools") and isinstance(row.get("messages"), list):
         row["messages"] = [{"role": "tools", "content": json.dumps(row["tools"])}, *row["messages"]]
     return row
-
-
-def _seconds(stamp: object) -> object:
-    if not isinstance(stamp, str):
-        return stamp
-    try:
-        return datetime.fromisoformat(stamp).timestamp()
-    except ValueError:
-        return stamp
-
-
-def _completion_tokens(values: Mapping[str, Any]) -> object:
-    response = values.get("response")
-    for place in (values, response, response.get("body") if isinstance(response, Mapping) else None):
-        usage = place.get("usage") if isinstance(place, Mapping) else None
-        if isinstance(usage, Mapping) and "completion_tokens" in usage:
-            return usage["completion_tokens"]
-    return None

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from hitcurve_simulator.traces.formats import TimeUnit
 from hitcurve_simulator.traces.openai_log import as_trace_row
 from hitcurve_simulator.traces.row import TraceRow
+from hitcurve_simulator.traces.served import reply_text
 from hitcurve_simulator.traces.text import TextPieces, Tokenizer, chat_tokens
 from hitcurve_simulator.vllm import Request
 
@@ -54,12 +55,14 @@ class RowParser:
         elif token_ids is None:
             warnings.append("no hash_ids, counted as all-miss")
         output_tokens = _count(values, "output_length") or 0
+        output_ids = self._output_ids(values, output_tokens) if token_ids is not None else ()
         length = self._whole_chat(values, length, output_tokens, bare=block_ids is None and token_ids is None)
         row = TraceRow(
             line=line,
             request=self._request(line, values, token_ids, block_ids, length, output_tokens),
             block_ids=block_ids,
-            output_tokens=output_tokens,
+            output_tokens=output_tokens or len(output_ids),
+            output_token_ids=output_ids,
             arrival_s=self._arrival_s(values, warnings),
             session=_session(values),
             tenant=_tenant(values),
@@ -111,6 +114,12 @@ class RowParser:
             return _packed(chat_tokens(self.tokenizer, messages))
         except ValueError as error:
             raise RowRefused(str(error)) from None
+
+    def _output_ids(self, values: Mapping[str, Any], output_tokens: int) -> tuple[int, ...]:
+        """Tokens of the logged reply; none where they are not as many as the engine counted."""
+        text = reply_text(values) if _is_text(values) else None
+        tokens = () if text is None else tuple(self.tokenizer.token_ids(text))
+        return tokens if output_tokens in (0, len(tokens)) else ()
 
     def _length(
         self,

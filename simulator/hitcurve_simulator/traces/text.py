@@ -6,9 +6,9 @@ Equal text gives equal tokens, so shared prefixes stay shared; counts of pieces 
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
-__all__ = ["TextPieces", "Tokenizer", "Utf8Bytes", "chat_tokens"]
+__all__ = ["ChatTokenizer", "TextPieces", "Tokenizer", "Utf8Bytes", "chat_tokens"]
 
 _PIECE = re.compile(r" ?\w{1,4}|\s+|[^\w\s]")
 
@@ -19,6 +19,14 @@ class Tokenizer(Protocol):
     def token_ids(self, text: str) -> list[int]: ...
 
     def text(self, token_ids: Sequence[int]) -> str: ...
+
+
+@runtime_checkable
+class ChatTokenizer(Protocol):
+    """A tokenizer that knows its model's chat template."""
+
+    def chat_token_ids(self, messages: Sequence[object]) -> list[int]:
+        """Tokens up to where the reply begins. Raises ValueError for messages that the template refuses."""
 
 
 class TextPieces:
@@ -42,10 +50,6 @@ class TextPieces:
             self._pieces = list(self._numbers)
         return "".join([self._pieces[number] for number in token_ids])
 
-    def chat(self, messages: Sequence[object]) -> list[int]:
-        """``chat_tokens`` in pieces."""
-        return chat_tokens(self, messages)
-
 
 class Utf8Bytes:
     """Every byte of the UTF-8 form is a token."""
@@ -58,11 +62,13 @@ class Utf8Bytes:
 
 
 def chat_tokens(tokenizer: Tokenizer, messages: Sequence[object]) -> list[int]:
-    """A chat in the manner of a chat template, ending where the assistant's reply begins.
+    """A chat by the tokenizer's own template, else in the manner of one, ending where the reply begins.
 
     The ids of a chat that goes on begin with those of the chat before and of its reply. Raises ValueError where a
     message has no role or its content is not text.
     """
+    if isinstance(tokenizer, ChatTokenizer):
+        return tokenizer.chat_token_ids(messages)
     tokens: list[int] = []
     for message in messages:
         if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
