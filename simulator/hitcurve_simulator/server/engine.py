@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable
 from typing import Protocol
 
+from hitcurve_simulator.server.block_memory import BlockMemory, misread
 from hitcurve_simulator.server.clock import Clock
 from hitcurve_simulator.server.sequence import Sequence
 from hitcurve_simulator.server.time_model import TimeModel
@@ -45,13 +46,23 @@ class EngineRecorder(Protocol):
 
 
 class Replies:
-    """The model: the next token of each sequence is the one its reply was written with."""
+    """The model: the next token of each sequence is the one its reply was written with.
+
+    Where the blocks a sequence reads do not hold its own prompt, the reply goes on from what they do hold.
+    """
 
     def __init__(self) -> None:
         self.sequences: dict[str, Sequence] = {}
+        self.memory: BlockMemory | None = None
 
     def __call__(self, state: RequestState) -> int:
-        return self.sequences[state.request_id].reply[state.output_tokens]
+        sequence = self.sequences[state.request_id]
+        if self.memory is not None and sequence.admissions_read <= state.preemptions:
+            sequence.admissions_read = state.preemptions + 1
+            wrong = self.memory.wrong(state)
+            if wrong is not None:
+                sequence.reply = misread(sequence.reply, state.output_tokens, wrong)
+        return sequence.reply[state.output_tokens]
 
 
 class Engine:
@@ -66,6 +77,9 @@ class Engine:
     ) -> None:
         self._replies = Replies()
         self.scheduler = build_scheduler(self._replies)
+        manager = self.scheduler.manager
+        if manager.observer is None:
+            manager.observer = self._replies.memory = BlockMemory(manager.block_size)
         self.clock = clock
         self.failed = False
         """The loop ended by an error: nothing is served any more."""

@@ -110,7 +110,7 @@ class Generator:
             min_tokens=parameters.min_tokens,
             ignore_end=parameters.ignore_end,
             request_seed=parameters.seed,
-            adapter=adapter.name if adapter else None,
+            adapter=f"{adapter.name}\0{adapter.path}" if adapter else None,
             sample=sample,
         )
         ending = _ending(reply, parameters)

@@ -37,6 +37,8 @@ class Sequence:
     finished: SequenceReason | None = None
     hit_tokens: int = 0
     preemptions: int = 0
+    admissions_read: int = 0
+    """Admissions after which it was seen what the blocks hold."""
     scheduled_s: float | None = None
     first_token_s: float | None = None
     last_token_s: float | None = None
