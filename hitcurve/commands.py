@@ -29,6 +29,7 @@ COMMANDS: dict[str, Command] = {
     "replay": Command(
         "hitcurve.replay.command", "cli", "Recorded /metrics pages to intervals, windows and the curve."
     ),
+    "watch": Command("hitcurve.watch.command", "watch", "Live curves of replicas in a terminal."),
     "load": Command("hitcurve_loadtests.command", "loadtests", "A Locust run of a named profile or a trace."),
     "chaos": Command("hitcurve_chaos.command", "chaos", "Scenarios: hypothesis, fault, rollback, verdict."),
     "simulate": Command(
@@ -39,6 +40,9 @@ COMMANDS: dict[str, Command] = {
     ),
     "estimate": Command(
         "hitcurve_simulator.estimate.command", "simulator", "Ceiling, and hit rate against pool size."
+    ),
+    "reconcile": Command(
+        "hitcurve_simulator.reconcile.command", "simulator", "Ceiling, prediction and measurement on one row."
     ),
     "report": Command("hitcurve_chaos.report.command", "chaos", "Rebuild the HTML report of a run."),
 }

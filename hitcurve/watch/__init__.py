@@ -1,0 +1,1 @@
+"""``hitcurve watch``: the hit-rate curves of replicas in a terminal."""

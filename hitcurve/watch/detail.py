@@ -1,0 +1,79 @@
+"""Everything ``watch`` knows of one replica, as text: the screen behind Enter."""
+
+import time
+from collections.abc import Iterator
+from typing import Final
+
+from rich.text import Text
+
+from hitcurve.flags import ALL_FLAGS
+from hitcurve.replay.sparkline import sparkline
+from hitcurve.watch.replica import Replica
+from hitcurve.watch.table import NO_VALUE, percent, short_number, state_text
+
+__all__ = ["detail"]
+
+_LABEL_WIDTH: Final = 26
+
+
+def detail(replica: Replica, width: int) -> Text:
+    """State with its evidence, the three hit rates, traffic, pool and what was odd; lines of ``width``."""
+    reading = replica.reading
+    text = Text.assemble((replica.name, "bold"), "\n", state_text(replica), "\n\n")
+    if reading.state is not None:
+        text.append(_line("since", time.strftime("%H:%M:%S", time.localtime(reading.state.since_s))))
+        for name, value in reading.state.evidence.items():
+            text.append(_line(f"  {name}", _evidence(value)))
+        text.append("\n")
+    for label, value in _rates(replica):
+        text.append(_line(label, value))
+    text.append("\n")
+    for label, value in _engine(replica):
+        text.append(_line(label, value))
+    for cut in reading.cuts:
+        text.append(_line(f"cut: {cut.kind}", time.strftime("%H:%M:%S", time.localtime(cut.at_s))))
+    for flag in reading.flags:
+        text.append(f"{flag}: {ALL_FLAGS.get(flag, '')}\n", style="yellow")
+    if replica.curve:
+        text.append(f"\nhit rate of the last {len(replica.curve)} intervals, 0 to 1\n", style="dim")
+        text.append(sparkline(replica.curve, max(width - 2, 10)))
+    return text
+
+
+def _rates(replica: Replica) -> Iterator[tuple[str, str]]:
+    reading = replica.reading
+    for window in reading.windows:
+        tokens = f"{short_number(window.hits)} of {short_number(window.queries)} tokens"
+        yield f"hit rate, {window.window_s:g} s", f"{percent(window.hit_rate)}  {tokens}"
+    window_of_requests = reading.request_window
+    if window_of_requests is not None:
+        lag = window_of_requests.lag_s
+        behind = "" if lag is None else f"  lags by {lag:.0f} s"
+        label = f"hit rate, {window_of_requests.max_requests} requests"
+        yield label, f"{percent(window_of_requests.hit_rate)}{behind}"
+    yield "hit rate, since start", percent(reading.cumulative_hit_rate)
+
+
+def _engine(replica: Replica) -> Iterator[tuple[str, str]]:
+    reading = replica.reading
+    yield "tokens looked up per s", short_number(replica.query_tokens_per_s)
+    yield "running / waiting", f"{short_number(reading.running)} / {short_number(reading.waiting)}"
+    yield "pool in use", percent(reading.kv_usage)
+    yield "pool, block size", f"{_tokens(reading.capacity_tokens)}, {_tokens(reading.block_size)}"
+    yield "shortest reusable prefix", _tokens(reading.min_reusable_prefix_tokens)
+    yield "blocks evicted per s", short_number(replica.evictions_per_s)
+    yield "preemptions", short_number(reading.preemptions_total)
+    yield "restarts / resets seen", f"{reading.restarts_total} / {reading.resets_total}"
+    yield "adapters", ", ".join(reading.running_adapters) or NO_VALUE
+
+
+def _line(label: str, value: str) -> str:
+    return f"{label:<{_LABEL_WIDTH}}{value}\n"
+
+
+def _tokens(value: int | None) -> str:
+    return NO_VALUE if value is None else f"{value:,} tokens"
+
+
+def _evidence(value: float | str | None) -> str:
+    return NO_VALUE if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,157 @@
+"""A round as text: the cells that the live view and ``--once`` share."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+from rich.table import Table
+from rich.text import Text
+
+from hitcurve.reading import StateName
+from hitcurve.replay.sparkline import sparkline
+from hitcurve.watch.replica import Replica, Round, unhealthy
+
+__all__ = [
+    "COLUMNS",
+    "NO_VALUE",
+    "STATE_STYLES",
+    "Column",
+    "as_table",
+    "columns_for",
+    "percent",
+    "short_number",
+    "state_text",
+]
+
+NO_VALUE: Final = "–"
+_GAP: Final = 2
+_LEAST_CURVE: Final = 10
+
+STATE_STYLES: Final[dict[StateName, str]] = {
+    "no_traffic": "dim",
+    "cold": "cyan",
+    "warming": "cyan",
+    "steady": "green",
+    "low": "yellow",
+    "degraded": "yellow",
+    "collapsed": "bold red",
+    "oscillating": "bold magenta",
+    "stalled": "bold red",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: ``order`` sorts by it (unhealthy or largest first), ``least_width`` is the screen it needs."""
+
+    title: str
+    width: int
+    cell: Callable[[Replica], Text]
+    order: Callable[[Replica], tuple[float | str, ...]]
+    side: Literal["left", "right"] = "right"
+    keeps: Literal["start", "end"] = "start"
+    """Which part of a text that is too long is shown."""
+    least_width: int = 0
+
+
+def percent(rate: float | None) -> str:
+    """A share of one as ``97.3%``; no value is a dash."""
+    return NO_VALUE if rate is None else f"{100 * rate:.1f}%"
+
+
+def short_number(value: float | None) -> str:
+    """Four characters or so: ``950``, ``1.2k``, ``34k``, ``5.6M``."""
+    if value is None:
+        return NO_VALUE
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= size:
+            scaled = value / size
+            return f"{scaled:.1f}{unit}" if scaled < 10 else f"{scaled:.0f}{unit}"
+    return f"{value:.0f}"
+
+
+def state_text(replica: Replica) -> Text:
+    """State and cause in the state's colour; ``down`` and why where the replica does not answer."""
+    reading = replica.reading
+    if not reading.up:
+        return Text(f"down: {reading.failure or 'no answer'}", style="bold red")
+    if reading.state is None:
+        return Text("unknown", style="dim")
+    cause = f" ({reading.state.cause})" if reading.state.cause else ""
+    return Text(reading.state.state + cause, style=STATE_STYLES[reading.state.state])
+
+
+def _number(value: Callable[[Replica], float | None], shown: Callable[[float | None], str]) -> Callable[..., Text]:
+    return lambda replica: Text(shown(value(replica)))
+
+
+def _largest(value: Callable[[Replica], float | None]) -> Callable[[Replica], tuple[float | str, ...]]:
+    def order(replica: Replica) -> tuple[float | str, ...]:
+        found = value(replica)
+        return (1.0, 0.0, replica.name) if found is None else (0.0, -found, replica.name)
+
+    return order
+
+
+def _smallest(value: Callable[[Replica], float | None]) -> Callable[[Replica], tuple[float | str, ...]]:
+    def order(replica: Replica) -> tuple[float | str, ...]:
+        found = value(replica)
+        return (1.0, 0.0, replica.name) if found is None else (0.0, found, replica.name)
+
+    return order
+
+
+def _column(
+    title: str,
+    width: int,
+    value: Callable[[Replica], float | None],
+    shown: Callable[[float | None], str],
+    *,
+    smallest: bool = False,
+    least_width: int = 0,
+) -> Column:
+    order = _smallest(value) if smallest else _largest(value)
+    return Column(title, width, _number(value, shown), order, least_width=least_width)
+
+
+def _adapters(replica: Replica) -> Text:
+    return Text(", ".join(replica.reading.running_adapters) or NO_VALUE)
+
+
+COLUMNS: Final = (
+    Column("replica", 16, lambda one: Text(one.name), lambda one: (one.name,), "left", "end"),
+    Column("state", 22, state_text, lambda one: (not unhealthy(one.reading), state_text(one).plain), "left"),
+    _column("now", 6, lambda one: one.hit_rate, percent, smallest=True),
+    _column("last N", 7, lambda one: one.request_window_hit_rate, percent, smallest=True),
+    _column("start", 6, lambda one: one.reading.cumulative_hit_rate, percent, smallest=True),
+    _column("pool", 6, lambda one: one.reading.kv_usage, percent, least_width=88),
+    _column("tok/s", 5, lambda one: one.query_tokens_per_s, short_number, least_width=95),
+    _column("wait", 4, lambda one: one.reading.waiting, short_number, least_width=101),
+    _column("evict/s", 7, lambda one: one.evictions_per_s, short_number, least_width=110),
+    Column("adapters", 16, _adapters, lambda one: (_adapters(one).plain,), "left", least_width=128),
+)
+"""The curve, last on the screen, takes what width is left."""
+
+
+def columns_for(width: int, names: Iterable[str] = ()) -> tuple[Column, ...]:
+    """The columns a screen of ``width`` characters has room for, the first as wide as ``names`` need and allow."""
+    name, *others = (column for column in COLUMNS if column.least_width <= width)
+    needed = max(map(len, names), default=0)
+    room = width - sum(column.width + _GAP for column in others) - _GAP - _LEAST_CURVE
+    return (replace(name, width=max(name.width, min(needed, room))), *others)
+
+
+def as_table(round_: Round, width: int) -> Table:
+    """A round for ``--once``."""
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    columns = columns_for(width)
+    for column in columns:
+        table.add_column(column.title, justify=column.side, overflow="fold")
+    if any(replica.curve for replica in round_.replicas):
+        table.add_column("curve, 0 to 1", justify="left")
+    for replica in round_.replicas:
+        cells = [column.cell(replica) for column in columns]
+        if replica.curve:
+            cells.append(Text(sparkline(replica.curve, 20)))
+        table.add_row(*cells)
+    return table
