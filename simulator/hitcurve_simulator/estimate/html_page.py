@@ -1,7 +1,5 @@
 """The curve as one HTML file that needs nothing else."""
 
-import os
-import tempfile
 from html import escape
 from math import ceil
 from pathlib import Path
@@ -10,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from hitcurve.charts import Line, Mark, log_chart
-from hitcurve.errors import UsageError
 from hitcurve_simulator.estimate.estimate import Curves
 from hitcurve_simulator.estimate.hit_curve import HitCurve
+from hitcurve_simulator.estimate.page_file import write_html
 
 __all__ = ["write_page"]
 
@@ -41,16 +39,7 @@ th { color: var(--soft); }
 
 def write_page(path: Path, answer: dict[str, Any], curves: Curves, present: tuple[int, ...]) -> None:
     """Write the page; ``present`` pools are marked, the first as the present one. Raises UsageError."""
-    html = _page(answer, curves, present)
-    try:
-        with tempfile.NamedTemporaryFile(
-            "w", dir=path.parent, suffix=".html", delete=False, encoding="utf-8"
-        ) as scratch:
-            scratch.write(html)
-        os.chmod(scratch.name, 0o644)
-        os.replace(scratch.name, path)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}; give --html a file to write.") from None
+    write_html(path, _page(answer, curves, present))
 
 
 def _page(answer: dict[str, Any], curves: Curves, present: tuple[int, ...]) -> str:
