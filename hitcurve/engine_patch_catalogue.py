@@ -39,8 +39,8 @@ def _counter(name: str, help: str, *labels: str) -> EnginePatchMetric:
     return EnginePatchMetric(f"hitcurve_engine_{name}_total", "counter", help, labels)
 
 
-def _gauge(name: str, help: str, merge: Merge = "sum") -> EnginePatchMetric:
-    return EnginePatchMetric(f"hitcurve_engine_{name}", "gauge", help, merge=merge)
+def _gauge(name: str, help: str, merge: Merge = "sum", *labels: str) -> EnginePatchMetric:
+    return EnginePatchMetric(f"hitcurve_engine_{name}", "gauge", help, labels, merge=merge)
 
 
 def _histogram(name: str, help: str, buckets: tuple[float, ...]) -> EnginePatchMetric:
@@ -89,6 +89,14 @@ ENGINE_PATCH_CATALOGUE: Final[tuple[EnginePatchMetric, ...]] = (
     _gauge("duplicate_blocks", "Cached blocks beyond the first with the same content."),
     _gauge("pool_blocks", "Usable blocks of the pool."),
     _gauge("block_size_tokens", "Tokens in one block.", "max"),
+    _counter("pool_curve_query_tokens", "Tokens looked up by scheduled requests, where the pool curve is on."),
+    _counter(
+        "pool_curve_hit_tokens",
+        "Of these the tokens that a pool of another size would have found, estimated from a sample of the blocks.",
+        "pool",
+    ),
+    _gauge("pool_curve_sampled_ratio", "Share of the blocks that the estimate follows.", "min", "pools"),
+    _gauge("pool_curve_keys", "Blocks that the estimate follows now."),
     _gauge("active", "1 while the patch records, 0 once it switched itself off or ended.", "min"),
     _counter("errors", "The patch's own errors, each of them swallowed, by place.", "place"),
     _counter("events", "Events of the engine that the patch has taken in."),

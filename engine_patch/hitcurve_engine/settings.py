@@ -14,6 +14,10 @@ variable                              default    meaning
 ``HITCURVE_SPANS``                    ``on``     ``off``: no spans, even where an OTLP endpoint is set
 ``HITCURVE_SPANS_KEEP_CAPACITY``      unset      keep the span of a request with at least so many ``capacity``
                                                  miss tokens, whatever the sampler says
+``HITCURVE_POOL_CURVE``               ``off``    ``on``: estimate what the hit rate would be in pools of other
+                                                 sizes
+``HITCURVE_POOL_CURVE_KEYS``          ``16384``  blocks that the estimate follows at most; more of them make it
+                                                 finer, and cost memory and time
 ``HITCURVE_METRICS``                  ``on``     ``off``: no ``hitcurve_engine_*`` metrics
 ``HITCURVE_METRICS_PORT``             unset      serve them on a port per engine, too: this one plus the engine's
                                                  index
@@ -49,6 +53,8 @@ class Settings:
     outcome_file: str | None = None
     spans: bool = True
     spans_keep_capacity: int | None = None
+    pool_curve: bool = False
+    pool_curve_keys: int = 16_384
     metrics: bool = True
     metrics_port: int | None = None
     metrics_host: str = "127.0.0.1"
@@ -65,6 +71,8 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         outcome_file=environment.get("HITCURVE_OUTCOME_FILE") or None,
         spans=_read(environment, "HITCURVE_SPANS", _switch, True),
         spans_keep_capacity=_read(environment, "HITCURVE_SPANS_KEEP_CAPACITY", _positive, None),
+        pool_curve=_read(environment, "HITCURVE_POOL_CURVE", _switch, False),
+        pool_curve_keys=_read(environment, "HITCURVE_POOL_CURVE_KEYS", _positive, 16_384),
         metrics=_read(environment, "HITCURVE_METRICS", _switch, True),
         metrics_port=_read(environment, "HITCURVE_METRICS_PORT", _port, None),
         metrics_host=environment.get("HITCURVE_METRICS_HOST") or "127.0.0.1",

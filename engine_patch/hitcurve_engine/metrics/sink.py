@@ -9,6 +9,7 @@ from hitcurve_engine.ledger import MISS_REASONS, Outcome, Regret, Totals
 from hitcurve_engine.metrics.adapter_labels import AdapterLabels
 from hitcurve_engine.metrics.publishing import make_publishers
 from hitcurve_engine.metrics.tally import Snapshot, Tally
+from hitcurve_engine.pool_curve import PoolCurveSums
 from hitcurve_engine.recording.sinks import CacheReset, EngineFacts, EvictionBatch, FinishedRequest, PatchStatus
 from hitcurve_engine.settings import read_settings
 from hitcurve_engine.spans.span_counts import SpanCounts, span_counts
@@ -128,6 +129,7 @@ class MetricsSink:
         """Takes over what others count, and publishes. A failing publisher does not keep the others from it."""
         with self._tally.lock:
             self._take_status(status)
+            self._take_pool_curve(status.pool_curve)
             for name, field in _OF_TOTALS.items():
                 self._tally.set(f"hitcurve_engine_{name}_total", getattr(totals, field))
             self._take_spans()
@@ -168,6 +170,17 @@ class MetricsSink:
         tally.set("hitcurve_engine_overhead_seconds_total", status.busy_s, "recorder")
         for place, errors in list(status.errors.items())[:_MOST_PLACES]:
             tally.set("hitcurve_engine_errors_total", errors, place)
+
+    def _take_pool_curve(self, curve: PoolCurveSums | None) -> None:
+        if curve is None:
+            return
+        tally = self._tally
+        tally.set("hitcurve_engine_pool_curve_query_tokens_total", curve.query_tokens)
+        for size, tokens in curve.hit_tokens.items():
+            tally.set("hitcurve_engine_pool_curve_hit_tokens_total", tokens, size)
+        tally.set("hitcurve_engine_pool_curve_keys", curve.keys)
+        tally.set("hitcurve_engine_pool_curve_sampled_ratio", curve.sampled_share, "limited")
+        tally.set("hitcurve_engine_pool_curve_sampled_ratio", curve.unlimited_sampled_share, "unlimited")
 
     def _take_spans(self) -> None:
         counts = self._spans(self._facts)

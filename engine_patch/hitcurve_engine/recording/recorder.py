@@ -146,6 +146,8 @@ class Recorder:
         status.busy_s = thread_time()
         status.cached_keys, status.ghost_keys = ledger.cached_keys, ledger.ghost_keys
         status.duplicate_blocks, status.open_requests = ledger.duplicate_blocks, ledger.open_requests
+        curve = self._replay.pool_curve
+        status.pool_curve = None if curve is None else curve.sums()
         for sink in self._replay.sinks:
             try:
                 sink.tick(status, ledger.totals)

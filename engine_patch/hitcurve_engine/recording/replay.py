@@ -4,10 +4,12 @@ One thread feeds it. It knows for every block of the pool which key it holds, fr
 looks into the engine's own tables, which change meanwhile.
 """
 
+import logging
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Final
 
 from hitcurve_engine.ledger import Eviction, Ledger, Outcome
+from hitcurve_engine.pool_curve import PoolCurve
 from hitcurve_engine.probes.adoption import CacheShape
 from hitcurve_engine.probes.events import RawEvent
 from hitcurve_engine.recording.open_request import OpenContext
@@ -17,6 +19,8 @@ from hitcurve_engine.settings import Settings
 from hitcurve_engine.switch import Switch
 
 __all__ = ["MOST_ERRORS", "Replay", "UnknownShape"]
+
+_log = logging.getLogger("hitcurve.engine")
 
 MOST_ERRORS: Final = 100
 """Events that may fail at one place before the patch turns itself off."""
@@ -38,6 +42,8 @@ class Replay:
         self._block_keys: dict[int, tuple[Hashable, str]] = {}
         """By block id: the key it holds, and who stored it."""
         self._open: dict[str, OpenContext] = {}
+        self.pool_curve = _pool_curve(shape, settings)
+        """``None`` unless it is wanted and the engine has one kind of blocks."""
         self._outcomes: list[Outcome] = []
         self._evictions: list[Eviction] = []
         self.ledger = Ledger(
@@ -74,7 +80,7 @@ class Replay:
             if self._isolated and context.keys is not None:
                 known = self.ledger.contents_of(context.keys[len(context.content) :])
                 context.extend_content(request, self._shape.block_size, len(context.keys), known)
-        asked = context.read
+        asked, skipped = context.read, skips_lookup(request)
         self.ledger.lookup(
             context.request_id,
             at_s,
@@ -85,8 +91,10 @@ class Replay:
             asked.adapter,
             asked.salt,
             asked.image,
-            skipped=skips_lookup(request),
+            skipped=skipped,
         )
+        if self.pool_curve is not None:
+            self.pool_curve.looked_up(context.request_id, context.keys, tokens, hit, skipped=skipped)
         if hit and result is not None:
             self._heal(context, result[0])
 
@@ -96,6 +104,8 @@ class Replay:
             asked = max(context.keys_of_tokens - (admitted or 0), external)
             self.ledger.external_lookup(context.request_id, at_s, asked, external)
         self.ledger.scheduled(context.request_id, at_s, admitted)
+        if self.pool_curve is not None:
+            self.pool_curve.scheduled(context.request_id)
 
     def _taken(self, at_s: float, blocks: Sequence[Any], count: int, request: Any) -> None:
         block_ids = [block.block_id for block in blocks[:count]]
@@ -131,13 +141,18 @@ class Replay:
         for start, stop in _runs(wanted):
             content = context.content[first + start : first + stop] if self._isolated else None
             self.ledger.stored(at_s, keys[start:stop], context.request_id, first + start, content)
+        if self.pool_curve is not None:
+            self.pool_curve.stored(context.request_id, keys)
         for index in wanted:
             self._block_keys[blocks[index].block_id] = (keys[index], context.request_id)
         context.stored_blocks += len(wanted)
 
     def _freed(self, at_s: float, request: Any, state: Any) -> None:
         status = getattr(state, "name", str(state))
-        if not status.startswith("FINISHED"):
+        over = status.startswith("FINISHED")
+        if self.pool_curve is not None:
+            self.pool_curve.released(request.request_id, finished=over)
+        if not over:
             if status == "RUNNING":
                 self._context(request).preempted_at_s.append(at_s)
                 self.ledger.preempted(request.request_id, at_s)
@@ -158,10 +173,14 @@ class Replay:
         self.ledger.reset(at_s, bool(ok))
         if ok:
             self._block_keys.clear()
+            if self.pool_curve is not None:
+                self.pool_curve.reset()
         self._tell("cache_reset", CacheReset(at_s, bool(ok), self.ledger.totals.cleared_blocks - before))
 
     def _gap(self, at_s: float) -> None:
         self.ledger.forget()
+        if self.pool_curve is not None:
+            self.pool_curve.forget()
         self._block_keys.clear()
         self._open.clear()
 
@@ -218,6 +237,15 @@ class Replay:
                 getattr(sink, method)(record)
             except Exception as error:
                 self._switch.note(f"{type(sink).__module__}.{method}", error)
+
+
+def _pool_curve(shape: CacheShape, settings: Settings) -> PoolCurve | None:
+    if not settings.pool_curve:
+        return None
+    if shape.groups > 1 or not shape.full_attention:
+        _log.warning("hitcurve: no curve over pool sizes: this model does not keep all blocks of a prompt alike")
+        return None
+    return PoolCurve(shape.block_size, shape.pool_blocks, settings.pool_curve_keys)
 
 
 def _runs(indices: Sequence[int]) -> Iterable[tuple[int, int]]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from hitcurve_engine.ledger import Eviction, Outcome, Regret, Totals
+from hitcurve_engine.pool_curve import PoolCurveSums
 
 __all__ = [
     "CacheReset",
@@ -114,6 +115,8 @@ class PatchStatus:
     """Blocks beyond the first with the same key."""
     ghost_keys: int = 0
     open_requests: int = 0
+    pool_curve: PoolCurveSums | None = None
+    """``None`` where no curve over pool sizes is estimated."""
 
 
 class Sink(Protocol):

@@ -13,6 +13,7 @@ from hitcurve_engine.metrics.adapter_labels import AdapterLabels
 from hitcurve_engine.metrics.families import SnapshotCollector
 from hitcurve_engine.metrics.sink import MetricsSink
 from hitcurve_engine.metrics.tally import Snapshot, Tally
+from hitcurve_engine.pool_curve import POOL_SIZES, PoolCurveSums
 from hitcurve_engine.recording.sinks import (
     EngineFacts,
     EvictionBatch,
@@ -48,7 +49,8 @@ class PlayedEngine:
         self.facts = EngineFacts(16, 100, 1, next(_pids), 0.0, engine_index=engine_index, model_name="tiny")
         self.kept = Kept()
         self.tally = Tally((str(engine_index or 0), "tiny"))
-        self.status = PatchStatus()
+        curve = PoolCurveSums(400, dict(zip(POOL_SIZES, range(100, 400, 50), strict=True)), 0.5, 0.25, 77)
+        self.status = PatchStatus(pool_curve=curve)
         self.sink = MetricsSink(self.tally, self.facts, AdapterLabels(adapters), [*publishers, self.kept])
         self.evictions: list[Eviction] = []
         self.ledger = Ledger(

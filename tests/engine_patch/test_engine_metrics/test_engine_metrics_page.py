@@ -98,6 +98,16 @@ cached_blocks 0
 duplicate_blocks 0
 pool_blocks 100
 block_size_tokens 16
+pool_curve_query_tokens_total 400
+pool_curve_hit_tokens_total{pool="0.5x"} 100
+pool_curve_hit_tokens_total{pool="1x"} 150
+pool_curve_hit_tokens_total{pool="1.5x"} 200
+pool_curve_hit_tokens_total{pool="2x"} 250
+pool_curve_hit_tokens_total{pool="4x"} 300
+pool_curve_hit_tokens_total{pool="unlimited"} 350
+pool_curve_sampled_ratio{pools="limited"} 0.5
+pool_curve_sampled_ratio{pools="unlimited"} 0.25
+pool_curve_keys 77
 active 1
 errors_total{place="replay.stored"} 2
 events_total 50
@@ -223,6 +233,8 @@ def test_two_engines_of_one_rank_are_joined(played: Played, page: Any, samples: 
     alone = samples(page(one.kept.snapshot))
     base = frozenset({("engine", "0"), ("model_name", "tiny")})
     kept = {("hitcurve_engine_block_size_tokens", base): 16.0, ("hitcurve_engine_active", base): 0.0}
+    for pools, share in (("limited", 0.5), ("unlimited", 0.25)):
+        kept["hitcurve_engine_pool_curve_sampled_ratio", base | {("pools", pools)}] = share
     assert joined == {key: 2 * value for key, value in alone.items()} | kept
 
 

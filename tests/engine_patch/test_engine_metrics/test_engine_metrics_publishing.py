@@ -194,6 +194,7 @@ def test_multiprocess_pages_hold_the_same_samples_as_the_others(
 ) -> None:
     shared = set(samples(run_engines(tmp_path, [(0, 3)])))
     engine = played()
+    engine.status.pool_curve = None
     engine.tick()
     others = set(samples(page(engine.kept.snapshot)))
     assert {name for name, _ in shared} == {name for name, _ in others}

@@ -7,6 +7,10 @@ from typing import Any
 import pytest
 
 from hitcurve_engine.ledger import MISS_REASONS
+from hitcurve_engine.probes.adoption import CacheShape
+from hitcurve_engine.recording.replay import Replay
+from hitcurve_engine.settings import Settings
+from hitcurve_engine.switch import Switch
 
 Start = Callable[..., Any]
 
@@ -141,3 +145,28 @@ def test_after_lost_events_it_finds_its_way_back(start_engine: Start) -> None:
     last = engine.of_kind("request")[-2].outcome
     assert (last.request_id, last.hit_tokens, last.anomalies) == ("r5", 48, ())
     assert engine.recorder.probe.dropped == dropped
+
+
+def test_the_curve_over_pool_sizes_is_off_unless_it_is_asked_for(start_engine: Start) -> None:
+    assert start_engine().recorder.replay.pool_curve is None
+
+
+def test_the_curve_over_pool_sizes_says_what_a_larger_pool_would_have_found(start_engine: Start) -> None:
+    """Two prompts of two blocks take turns in a pool of two; of each only the first block can be found."""
+    engine = start_engine(usable=2, pool_curve=True)
+    one, two = list(range(32)), list(range(100, 132))
+    found = [engine.serve(f"r{number}", [one, two][number % 2]) for number in range(6)]
+    assert engine.recorder.flush()
+    sums = engine.recorder.replay.pool_curve.sums()
+    assert found == [0, 0, 0, 0, 0, 0]
+    assert sums.query_tokens == 6 * 32
+    assert sums.hit_tokens == {"0.5x": 0, "1x": 0, "1.5x": 64, "2x": 64, "4x": 64, "unlimited": 64}
+
+
+@pytest.mark.parametrize(("groups", "full_attention"), [(2, True), (1, False)])
+def test_no_curve_where_the_blocks_of_a_prompt_are_not_alike(
+    groups: int, full_attention: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    shape = CacheShape(16, 16, 0, groups, full_attention, 10, 0)
+    assert Replay(shape, Settings(pool_curve=True), Switch()).pool_curve is None
+    assert "no curve over pool sizes" in caplog.text
