@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import zstandard
 
 from hitcurve.errors import UsageError
 from hitcurve_simulator.traces import Trace, read_trace
@@ -49,11 +50,29 @@ def test_standard_input_is_a_dash(monkeypatch: pytest.MonkeyPatch) -> None:
     assert lengths(read_trace(Path("-"))) == [600]
 
 
+def test_zstd_is_known_by_its_content_frame_after_frame(tmp_path: Path) -> None:
+    file = tmp_path / "trace"
+    lines = "".join(json.dumps(ROW) + "\n" for _ in range(9_000)).encode()
+    streamed = zstandard.ZstdCompressor(write_content_size=False).compress(lines[70_000:])
+    file.write_bytes(zstandard.compress(lines[:70_000]) + streamed)
+    assert lengths(read_trace(file)) == [600] * 9_000
+
+
+def test_without_its_package_zstd_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "trace"
+    file.write_bytes(zstandard.compress(json.dumps(ROW).encode()))
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+    with pytest.raises(UsageError, match=r"pip install 'hitcurve\[zstd\]'"):
+        read_trace(file)
+
+
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
         (gzip.compress(json.dumps(ROW).encode() * 9)[:-9], "damaged gzip data"),
-        (b"\x28\xb5\x2f\xfd rest", "zstd data; unpack it first: zstd -dc"),
+        (zstandard.compress(json.dumps(ROW).encode() * 9)[:-3], "damaged zstd data: it is cut off"),
+        (b"\x28\xb5\x2f\xfd rest", "damaged zstd data"),
+        (b"BZh91AY", "bzip2 data; unpack it first: bzip2 -dc"),
         (b'{\n "requests": ', "begins like a JSON object and is none"),
         (b'[{"hash_ids": ', "begins like a JSON list and is none"),
     ],

@@ -4,7 +4,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-__all__ = ["AGENT_SESSIONS", "BAILIAN", "MOONCAKE", "PLAIN", "SHAREGPT", "TimeUnit", "TraceFormat", "format_of"]
+__all__ = [
+    "AGENT_SESSIONS",
+    "BAILIAN",
+    "KV_EVENTS",
+    "MOONCAKE",
+    "PLAIN",
+    "SHAREGPT",
+    "TimeUnit",
+    "TraceFormat",
+    "format_of",
+]
 
 TimeUnit = Literal["ms", "s"]
 
@@ -31,6 +41,9 @@ SHAREGPT = TraceFormat("sharegpt", 16, "s")
 
 AGENT_SESSIONS = TraceFormat("kv-cache-tester", 64, "s")
 """``{"id", "block_size", "requests": [{"t", "in", "out", "hash_ids"}]}`` (callanjfox/kv-cache-tester)."""
+
+KV_EVENTS = TraceFormat("kv-events", 16, "s")
+"""Recorded batches of vLLM's KV events (``hitcurve_simulator.traces.kv_events``)."""
 
 
 def format_of(row: Mapping[str, Any]) -> TraceFormat:

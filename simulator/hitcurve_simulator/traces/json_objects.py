@@ -28,7 +28,7 @@ def read_objects(path: Path, on_line: Callable[[], None]) -> tuple[Lines, list[L
         for line, text in _lines(path, file):
             on_line()
             if not objects and not rejected:
-                if text.lstrip().startswith(b"["):
+                if text.lstrip().startswith(b"[") and not _is_one_of_many(text):
                     return _items(path, text + file.read()), []
                 if text.strip() == b"{":
                     return [(line, _document(path, text + file.read()))], []
@@ -39,6 +39,15 @@ def read_objects(path: Path, on_line: Callable[[], None]) -> tuple[Lines, list[L
             except (ValueError, RecursionError):
                 rejected.append(LineFinding(line, f"not JSON: {_start_of(text)}"))
     return objects, rejected
+
+
+def _is_one_of_many(text: bytes) -> bool:
+    """Whether a line is a batch of KV events, a list that begins with its time, and no list of rows."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return bool(value) and isinstance(value[0], int | float)
 
 
 def _items(path: Path, text: bytes) -> Lines:

@@ -6,8 +6,9 @@ from pathlib import Path
 from hitcurve.errors import UsageError
 from hitcurve_simulator.traces.agent_sessions import block_size_of_session, is_agent_session, rows_of_session
 from hitcurve_simulator.traces.conversations import rows_of_conversations
-from hitcurve_simulator.traces.formats import AGENT_SESSIONS, SHAREGPT, TimeUnit, format_of
+from hitcurve_simulator.traces.formats import AGENT_SESSIONS, KV_EVENTS, SHAREGPT, TimeUnit, TraceFormat, format_of
 from hitcurve_simulator.traces.json_objects import Lines, read_objects
+from hitcurve_simulator.traces.kv_events import is_batch, rows_of_batches
 from hitcurve_simulator.traces.parse_row import RowParser, RowRefused, Turns
 from hitcurve_simulator.traces.row import LineFinding, Trace, TraceRow
 from hitcurve_simulator.traces.sessions import link_sessions
@@ -32,13 +33,15 @@ def read_trace(
     Raises UsageError where the file is unreadable or no line can be replayed.
     """
     objects, rejected = read_objects(path, on_line)
-    trace_format = format_of(next((row for _, row in objects if isinstance(row, dict)), {}))
+    trace_format = _format(objects)
     size = block_size or trace_format.block_size
     if trace_format is AGENT_SESSIONS:
         size, objects = _requests_of_sessions(objects, block_size)
     unit = time_unit or ("s" if _has_fractions(objects) else trace_format.time_unit)
     warnings: list[LineFinding] = []
-    if trace_format is SHAREGPT:
+    if trace_format is KV_EVENTS:
+        size, rows, refused = rows_of_batches(objects, block_size)
+    elif trace_format is SHAREGPT:
         rows, refused = rows_of_conversations(objects, tokenizer or TextPieces())
     else:
         rows, refused, warnings = _rows(objects, RowParser(size, unit, turns, tokenizer or TextPieces()))
@@ -58,6 +61,12 @@ def read_trace(
         sessions=sessions,
         ids_are_local=trace_format is AGENT_SESSIONS,
     )
+
+
+def _format(objects: Lines) -> TraceFormat:
+    """By the first row that has a shape."""
+    first = next((value for _, value in objects if isinstance(value, dict) or is_batch(value)), {})
+    return KV_EVENTS if is_batch(first) or not isinstance(first, dict) else format_of(first)
 
 
 def _requests_of_sessions(objects: Lines, block_size: int | None) -> tuple[int, Lines]:
