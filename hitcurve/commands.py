@@ -30,6 +30,7 @@ COMMANDS: dict[str, Command] = {
         "hitcurve.replay.command", "cli", "Recorded /metrics pages to intervals, windows and the curve."
     ),
     "watch": Command("hitcurve.watch.command", "watch", "Live curves of replicas in a terminal."),
+    "doctor": Command("hitcurve.doctor.command", "cli", "What is misconfigured or cannot work, and the cure."),
     "load": Command("hitcurve_loadtests.command", "loadtests", "A Locust run of a named profile or a trace."),
     "chaos": Command("hitcurve_chaos.command", "chaos", "Scenarios: hypothesis, fault, rollback, verdict."),
     "simulate": Command(

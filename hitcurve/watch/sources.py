@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, Protocol
 
-from hitcurve.errors import EnvironmentFailed, UsageError
+from hitcurve.address import base_address
+from hitcurve.errors import EnvironmentFailed
 from hitcurve.monitor import TargetMonitor
 from hitcurve.reading import Interval, Reading, reading_from_json
 from hitcurve.scrape import Scrape, fetch
@@ -48,7 +49,7 @@ class Watched:
         fetch: Fetch = fetch,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        addresses = list(dict.fromkeys(_address(url) for url in urls))
+        addresses = list(dict.fromkeys(base_address(url) for url in urls))
         self._sources = [_Source(address, tuple(windows_s), timeout_s, fetch) for address in addresses]
         self._curves = Curves()
         self._wall = wall
@@ -119,16 +120,3 @@ def _document(scrape: Scrape) -> Any:
         return json.loads(scrape.body)
     except ValueError as error:
         raise EnvironmentFailed("the answer is not JSON") from error
-
-
-def _address(url: str) -> str:
-    """Scheme, host, port and path before ``/metrics``; a bare HOST:PORT is taken as http."""
-    whole = url if "://" in url else f"http://{url}"
-    parts = urllib.parse.urlsplit(whole)
-    try:
-        usable = parts.scheme in ("http", "https") and parts.hostname and (parts.port is None or parts.port > 0)
-    except ValueError:
-        usable = False
-    if not usable or parts.query or parts.fragment:
-        raise UsageError(f"'{url}' is not the address of an engine or exporter; write http://HOST:PORT.")
-    return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/').removesuffix('/metrics')}"

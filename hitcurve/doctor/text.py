@@ -1,0 +1,57 @@
+"""A diagnosis for people."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from hitcurve.doctor.diagnosis import Diagnosis
+from hitcurve.doctor.findings import Finding, Severity
+
+__all__ = ["print_diagnosis"]
+
+_STYLES: Final[dict[Severity, str]] = {"error": "bold red", "warning": "yellow", "note": "cyan"}
+
+
+def print_diagnosis(diagnosis: Diagnosis, console: Console, *, verbose: bool) -> None:
+    """Findings, worst first; then what could not be judged; then how many checks found nothing."""
+    for check, finding in diagnosis.findings:
+        console.print(_headline(finding, check.id))
+        lines = (*_evidence(finding), f"→ {finding.cure} ({check.page})")
+        for line in lines:
+            console.print(Padding(Text(line), (0, 0, 0, 4)))
+    unjudged: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for answer in diagnosis.answers:
+        for one in answer.not_judged:
+            unjudged.setdefault((one.missing, one.where), []).append(answer.check.id)
+    if unjudged:
+        console.print(Text("not judged, for lack of", style="dim"))
+    for (missing, where), checks in unjudged.items():
+        names = f" ({', '.join(where)})" if where else ""
+        console.print(Padding(Text(f"{missing}{names}: {', '.join(checks)}", style="dim"), (0, 0, 0, 4)))
+    fine = [answer.check for answer in diagnosis.answers if not answer.findings and not answer.not_judged]
+    if verbose:
+        for check in fine:
+            console.print(Text(f"fine     {check.id}: {check.asks}", style="green"))
+    console.print(
+        Text(f"{len(fine)} of {len(diagnosis.answers)} checks found nothing; verdict: {diagnosis.verdict}")
+    )
+
+
+def _headline(finding: Finding, check: str) -> Text:
+    where = ", ".join(finding.where) or "Prometheus"
+    mark = (f"{finding.severity:<8} ", _STYLES[finding.severity])
+    return Text.assemble(mark, (check, "bold"), f"  {where}: {finding.message}")
+
+
+def _evidence(finding: Finding) -> Iterator[str]:
+    if finding.evidence:
+        yield ", ".join(f"{name} = {_value(value)}" for name, value in finding.evidence.items())
+
+
+def _value(value: float | str | None) -> str:
+    if isinstance(value, float):
+        return f"{value:,.0f}" if value.is_integer() else f"{value:.4g}"
+    return "unknown" if value is None else value
