@@ -177,3 +177,42 @@ def test_a_models_tokenizer_is_a_file_and_its_package_is_named_where_it_lacks(
     tokenizer = tokenizer_by_name(str(tmp_path / "tokenizer.json"))
     assert tokenizer.token_ids("say it") == [3, 2]
     assert tokenizer.text([3, 2]) == "xxx xx"
+
+
+TEMPLATE = (
+    "{{ bos_token }}{% if tools %}[{{ tools | tojson }}]{% endif %}\n"
+    "{% for message in messages %}\n"
+    "{% if message.role == 'other' %}{{ raise_exception('no such role') }}{% endif %}\n"
+    "<{{ message.role }}>{{ message.content }}\n"
+    "{% endfor %}\n"
+    "{% if add_generation_prompt %}<assistant>{% endif %}"
+)
+
+
+@pytest.mark.parametrize("in_config", [False, True])
+def test_a_models_folder_brings_its_chat_template(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_config: bool
+) -> None:
+    loaded = SimpleNamespace(encode=lambda text, add_special_tokens: SimpleNamespace(ids=list(text.encode())))
+    package = SimpleNamespace(Tokenizer=SimpleNamespace(from_file=lambda path: loaded))
+    monkeypatch.setitem(sys.modules, "tokenizers", package)  # type: ignore[arg-type]
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    folder = tmp_path / "models--some--model" / "snapshots" / "1"
+    folder.mkdir(parents=True)
+    (folder / "tokenizer.json").write_text("{}")
+    config = {"bos_token": {"content": "<s>"}, **({"chat_template": TEMPLATE} if in_config else {})}
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
+    if not in_config:
+        (folder / "chat_template.jinja").write_text(TEMPLATE)
+    file = written(
+        tmp_path,
+        {"messages": [{"role": "user", "content": "hi"}], "tools": [{"name": "t"}]},
+        {"messages": [{"role": "other", "content": "hi"}]},
+    )
+    trace = read_trace(file, tokenizer=tokenizer_by_name("some/model"))
+    (row,) = trace.rows
+    said = bytes(list(row.request.prompt_token_ids or ())).decode()
+    assert said == '<s>[[{"name": "t"}]]<user>hi\n<assistant>'
+    assert [(finding.line, finding.reason) for finding in trace.rejected] == [
+        (2, "the chat template refuses the messages: no such role")
+    ]
