@@ -52,6 +52,11 @@ ENGINE_PATCH_CATALOGUE: Final[tuple[EnginePatchMetric, ...]] = (
     _counter("query_tokens", "Tokens looked up by finished requests.", "adapter"),
     _counter("hit_tokens", "Tokens found in the engine's own cache by finished requests.", "adapter"),
     _counter(
+        "stale_hit_tokens",
+        "Of the hit tokens those in blocks that other weights of the same adapter computed.",
+        "adapter",
+    ),
+    _counter(
         "miss_tokens",
         "Query tokens of finished requests that were not found, by reason; hits + misses = queries.",
         "adapter",

@@ -14,6 +14,8 @@ variable                              default    meaning
 ``HITCURVE_SPANS``                    ``on``     ``off``: no spans, even where an OTLP endpoint is set
 ``HITCURVE_SPANS_KEEP_CAPACITY``      unset      keep the span of a request with at least so many ``capacity``
                                                  miss tokens, whatever the sampler says
+``HITCURVE_SPANS_KEEP_STALE``         ``on``     keep the span of a request that found blocks of an adapter's
+                                                 earlier weights, whatever the sampler says
 ``HITCURVE_POOL_CURVE``               ``off``    ``on``: estimate what the hit rate would be in pools of other
                                                  sizes
 ``HITCURVE_POOL_CURVE_KEYS``          ``16384``  blocks that the estimate follows at most; more of them make it
@@ -53,6 +55,7 @@ class Settings:
     outcome_file: str | None = None
     spans: bool = True
     spans_keep_capacity: int | None = None
+    spans_keep_stale: bool = True
     pool_curve: bool = False
     pool_curve_keys: int = 16_384
     metrics: bool = True
@@ -71,6 +74,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         outcome_file=environment.get("HITCURVE_OUTCOME_FILE") or None,
         spans=_read(environment, "HITCURVE_SPANS", _switch, True),
         spans_keep_capacity=_read(environment, "HITCURVE_SPANS_KEEP_CAPACITY", _positive, None),
+        spans_keep_stale=_read(environment, "HITCURVE_SPANS_KEEP_STALE", _switch, True),
         pool_curve=_read(environment, "HITCURVE_POOL_CURVE", _switch, False),
         pool_curve_keys=_read(environment, "HITCURVE_POOL_CURVE_KEYS", _positive, 16_384),
         metrics=_read(environment, "HITCURVE_METRICS", _switch, True),

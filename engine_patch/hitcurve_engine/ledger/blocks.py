@@ -15,6 +15,8 @@ class Origin:
     adapter: str | None = None
     salt: Hashable | None = None
     image: Hashable | None = None
+    adapter_load: int = 0
+    """Which weights the adapter of this name had: 0 for the first, one more for each reload with others."""
 
 
 class Ghost(NamedTuple):

@@ -1,10 +1,12 @@
 """How a scheduled lookup enters the totals and its request, and what is told of an eviction."""
 
+from collections.abc import Callable
+
 from hitcurve_engine.ledger.blocks import Block
-from hitcurve_engine.ledger.records import Eviction, Totals
+from hitcurve_engine.ledger.records import Eviction, Regret, Totals
 from hitcurve_engine.ledger.requests import OpenRequest, PendingLookup
 
-__all__ = ["admit", "count_lookup", "count_recompute", "eviction_of"]
+__all__ = ["admit", "check_lookup", "count_lookup", "count_recompute", "eviction_of"]
 
 
 def admit(request: OpenRequest, lookup: PendingLookup, hit_tokens: int) -> None:
@@ -29,6 +31,7 @@ def count_lookup(totals: Totals, request: OpenRequest, lookup: PendingLookup) ->
     totals.requests += 1
     totals.query_tokens += lookup.query_tokens
     totals.hit_tokens += lookup.hit_tokens
+    totals.stale_hit_tokens += min(lookup.stale.tokens, lookup.hit_tokens)
     totals.external_query_tokens += request.external_query_tokens or 0
     totals.external_hit_tokens += request.external_hit_tokens or 0
     if lookup.misses is None:
@@ -49,6 +52,26 @@ def count_recompute(totals: Totals, request: OpenRequest, lookup: PendingLookup)
     request.recompute_hit_tokens += lookup.hit_tokens
     totals.recompute_query_tokens += lookup.query_tokens
     totals.recompute_hit_tokens += lookup.hit_tokens
+
+
+def check_lookup(
+    totals: Totals,
+    request: OpenRequest,
+    lookup: PendingLookup,
+    at_s: float,
+    withheld_blocks: int | None,
+    on_regret: Callable[[Regret], None] | None,
+) -> None:
+    """What a counted lookup says about the cache besides its numbers: odd misses, regretted evictions."""
+    misses = lookup.misses
+    if misses is None:
+        return
+    if withheld_blocks is not None and misses.withheld_blocks > withheld_blocks:
+        request.note("missed_cached_block")
+    for ghost, tokens in misses.evicted:
+        totals.regretted_tokens += tokens
+        if on_regret is not None:
+            on_regret(Regret(at_s, request.request_id, request.origin.adapter, at_s - ghost.gone_at_s, tokens))
 
 
 def eviction_of(block: Block, at_s: float, request_id: str | None) -> Eviction:

@@ -43,6 +43,8 @@ class Lookup(NamedTuple):
     """Stand-in for the image keys, likewise."""
     skipped: bool = False
     """The request may not read the cache (prompt_logprobs and the like)."""
+    adapter_load: int = 0
+    """How often the adapter of this name was reloaded with other weights before the request came."""
 
 
 class ExternalLookup(NamedTuple):

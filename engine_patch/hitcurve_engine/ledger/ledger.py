@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 
 from hitcurve_engine.ledger.blocks import BlockTable, Origin
 from hitcurve_engine.ledger.classify import classify
-from hitcurve_engine.ledger.counting import admit, count_lookup, count_recompute, eviction_of
+from hitcurve_engine.ledger.counting import admit, check_lookup, count_lookup, count_recompute, eviction_of
 from hitcurve_engine.ledger.events import (
     Event,
     Evicted,
@@ -22,6 +22,7 @@ from hitcurve_engine.ledger.events import (
 )
 from hitcurve_engine.ledger.records import Eviction, Outcome, Regret, Totals
 from hitcurve_engine.ledger.requests import OpenRequest, PendingLookup, outcome_of
+from hitcurve_engine.ledger.stale_hits import stale_hits
 
 __all__ = ["Ledger"]
 
@@ -120,6 +121,7 @@ class Ledger:
         salt: Hashable | None = None,
         image: Hashable | None = None,
         skipped: bool = False,
+        adapter_load: int = 0,
     ) -> None:
         """See ``events.Lookup``. The miss reasons are taken now, before the request's own allocation evicts."""
         if query_tokens < 0 or hit_tokens < 0:
@@ -131,7 +133,7 @@ class Ledger:
             if request.looked_up_at_s is None:
                 request.looked_up_at_s = at_s
                 request.prompt_tokens = query_tokens
-                request.origin = Origin(adapter, salt, image)
+                request.origin = Origin(adapter, salt, image, adapter_load)
                 request.content_keys = content_keys
         if hit_tokens > query_tokens:
             request.note("hits_exceed_query")
@@ -145,6 +147,9 @@ class Ledger:
                 pending.misses = classify(
                     self._table, self.block_size, query_tokens, hit_tokens, keys, content_keys, request.origin
                 )
+        if adapter_load and hit_tokens and keys is not None:
+            pending.stale = stale_hits(self._table, self.block_size, keys, hit_tokens, request.origin)
+            request.stored_as = pending.stale.stored_as
         request.pending = pending
 
     def external_lookup(
@@ -176,7 +181,7 @@ class Ledger:
             request.scheduled_at_s = at_s
             request.counted = lookup
             count_lookup(self._totals, request, lookup)
-            self._check(request, lookup, at_s)
+            check_lookup(self._totals, request, lookup, at_s, self._withheld_blocks, self._on_regret)
         elif not lookup.skipped:
             count_recompute(self._totals, request, lookup)
         if lookup.keys is not None:
@@ -226,7 +231,7 @@ class Ledger:
         request = self._open.get(request_id) if request_id is not None else None
         if content_keys is None and request is not None and first_index is not None:
             content_keys = (request.content_keys or ())[first_index : first_index + len(keys)]
-        origin = _NO_ORIGIN if request is None else request.origin
+        origin = _NO_ORIGIN if request is None else request.stored_as or request.origin
         blocks = self._table.store(keys, content_keys, first_index, origin, at_s)
         self._totals.stored_blocks += len(keys)
         if request is not None:
@@ -268,19 +273,6 @@ class Ledger:
                 self._totals.requests_dropped += 1
             request = self._open[request_id] = OpenRequest(request_id)
         return request
-
-    def _check(self, request: OpenRequest, lookup: PendingLookup, at_s: float) -> None:
-        """What a counted lookup says about the cache besides its numbers: odd misses, regretted evictions."""
-        misses = lookup.misses
-        if misses is None:
-            return
-        if self._withheld_blocks is not None and misses.withheld_blocks > self._withheld_blocks:
-            request.note("missed_cached_block")
-        for ghost, tokens in misses.evicted:
-            self._totals.regretted_tokens += tokens
-            if self._on_regret is not None:
-                after_s = at_s - ghost.gone_at_s
-                self._on_regret(Regret(at_s, request.request_id, request.origin.adapter, after_s, tokens))
 
     def _hold(self, request: OpenRequest, lookup: PendingLookup, at_s: float) -> None:
         """The request now reads the blocks it found; unknown ones are entered, since the engine has them."""

@@ -47,7 +47,7 @@ class Outcome:
     - ``not_scheduled``: it was looked up and ended (aborted) before it was scheduled.
     - ``not_looked_up``: the ledger saw no lookup, only the end.
 
-    ``query_tokens``, ``hit_tokens`` and ``miss_tokens`` are ``None`` in the last three.
+    ``query_tokens``, ``hit_tokens``, ``miss_tokens`` and ``stale_hit_tokens`` are ``None`` in the last three.
     """
 
     request_id: str
@@ -61,6 +61,8 @@ class Outcome:
     """Every reason, zeros included; ``None`` also where the block keys were unknown."""
     isolated_by: Mapping[str, int] = field(default_factory=dict)
     """The tokens of reason ``isolated`` by key kind: ``adapter``, ``salt`` or ``image``."""
+    stale_hit_tokens: int | None = None
+    """Of the hit tokens those in blocks that other weights of the same adapter computed: the answer is wrong."""
     external_query_tokens: int | None = None
     """Asked of a cache outside the engine (KV connector); ``None`` where none was asked."""
     external_hit_tokens: int | None = None
@@ -127,6 +129,8 @@ class Totals:
     """Scheduled after a lookup."""
     query_tokens: int = 0
     hit_tokens: int = 0
+    stale_hit_tokens: int = 0
+    """Of the hit tokens; see ``Outcome``."""
     miss_tokens: dict[MissReason, int] = field(default_factory=lambda: dict.fromkeys(MISS_REASONS, 0))
     unexplained_miss_tokens: int = 0
     """Missed by requests whose block keys were unknown."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from hitcurve_engine.ledger.blocks import Block, Origin
 from hitcurve_engine.ledger.classify import Misses
 from hitcurve_engine.ledger.records import Outcome, OutcomeStatus
+from hitcurve_engine.ledger.stale_hits import NOTHING_STALE, StaleHits
 
 __all__ = ["OpenRequest", "PendingLookup", "outcome_of"]
 
@@ -20,6 +21,7 @@ class PendingLookup:
     misses: Misses | None
     table_version: int
     skipped: bool
+    stale: StaleHits = NOTHING_STALE
 
     def same_as(self, later: "PendingLookup") -> bool:
         """Whether a later lookup of the request must come out like this one, reasons included."""
@@ -46,6 +48,8 @@ class OpenRequest:
     preemptions: int = 0
     recompute_query_tokens: int = 0
     recompute_hit_tokens: int = 0
+    stored_as: Origin | None = None
+    """Where the blocks that it stores come from, if not from ``origin``."""
     external_query_tokens: int | None = None
     external_hit_tokens: int | None = None
     external_loads_later: bool = False
@@ -69,10 +73,11 @@ def outcome_of(request: OpenRequest, finished_at_s: float, cached_tokens: int | 
     """The outcome of a request that is over; ``cached_tokens`` is the engine's own figure, if it has one."""
     counted = request.counted
     looked_up = counted is not None and not counted.skipped
-    query = hit = computed = None
+    query = hit = computed = stale = None
     miss_tokens, isolated_by = None, {}
     if counted is not None and looked_up:
         query, hit = counted.query_tokens, counted.hit_tokens
+        stale = min(counted.stale.tokens, hit)
         computed = max(query - hit - (request.external_hit_tokens or 0), 0)
         if counted.misses is not None:
             miss_tokens, isolated_by = counted.misses.tokens, counted.misses.isolated_by
@@ -88,6 +93,7 @@ def outcome_of(request: OpenRequest, finished_at_s: float, cached_tokens: int | 
         hit_tokens=hit,
         miss_tokens=miss_tokens,
         isolated_by=isolated_by,
+        stale_hit_tokens=stale,
         external_query_tokens=request.external_query_tokens,
         external_hit_tokens=request.external_hit_tokens,
         computed_tokens=computed,

@@ -95,6 +95,8 @@ class MetricsSink:
             tally.add("hitcurve_engine_requests_total", 1, adapter)
             tally.add("hitcurve_engine_query_tokens_total", outcome.query_tokens, adapter)
             tally.add("hitcurve_engine_hit_tokens_total", outcome.hit_tokens, adapter)
+            if outcome.stale_hit_tokens:
+                tally.add("hitcurve_engine_stale_hit_tokens_total", outcome.stale_hit_tokens, adapter)
             for reason, tokens in _misses(outcome).items():
                 if tokens:
                     tally.add("hitcurve_engine_miss_tokens_total", tokens, adapter, reason)
@@ -197,7 +199,7 @@ class MetricsSink:
         label = self._adapters.of(name)
         if label not in self._seen:
             self._seen.add(label)
-            for counter in ("requests", "query_tokens", "hit_tokens", "regret_tokens"):
+            for counter in ("requests", "query_tokens", "hit_tokens", "stale_hit_tokens", "regret_tokens"):
                 self._tally.add(f"hitcurve_engine_{counter}_total", 0, label)
             for reason in (*MISS_REASONS, UNKNOWN_REASON):
                 self._tally.add("hitcurve_engine_miss_tokens_total", 0, label, reason)

@@ -8,6 +8,7 @@ them stays what it was; whatever does change before the replay reads it is copie
 from typing import Any, Final
 
 __all__ = [
+    "ADAPTER",
     "EVICT_BLOCKS",
     "FREED",
     "GAP",
@@ -38,5 +39,7 @@ EVICT_BLOCKS: Final = 6
 """(kind, at_s, block ids)"""
 GAP: Final = 7
 """(kind, at_s): the queue was full, events are missing here"""
+ADAPTER: Final = 8
+"""(kind, at_s, LoRARequest): the engine loaded an adapter"""
 
 GAP_EVENT: Final[RawEvent] = (GAP, 0.0)

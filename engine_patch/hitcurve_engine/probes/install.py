@@ -6,6 +6,7 @@ from types import ModuleType
 from typing import Any
 
 from hitcurve_engine.probes.adoption import CacheShape, describe_cache, describe_engine, pools_of
+from hitcurve_engine.probes.engine_hooks import ENGINE_HOOKS
 from hitcurve_engine.probes.import_watch import ImportWatch
 from hitcurve_engine.probes.manager_hooks import MANAGER_HOOKS
 from hitcurve_engine.probes.patching import Method, MethodPatch, wrap_method
@@ -14,11 +15,12 @@ from hitcurve_engine.probes.probe import PROBE_ATTRIBUTE
 from hitcurve_engine.recording.recorder import Recorder
 from hitcurve_engine.switch import Switch
 
-__all__ = ["MANAGER_MODULE", "POOL_MODULE", "SCHEDULER_MODULE", "Hooks"]
+__all__ = ["ENGINE_MODULE", "MANAGER_MODULE", "POOL_MODULE", "SCHEDULER_MODULE", "Hooks"]
 
 MANAGER_MODULE = "vllm.v1.core.kv_cache_manager"
 POOL_MODULE = "vllm.v1.core.block_pool"
 SCHEDULER_MODULE = "vllm.v1.core.sched.scheduler"
+ENGINE_MODULE = "vllm.v1.engine.core"
 
 RecorderMaker = Callable[[CacheShape], Recorder]
 
@@ -32,7 +34,7 @@ class Hooks:
         self._patches: list[MethodPatch] = []
         self._marked: list[type] = []
         self._recorders: list[weakref.ref[Recorder]] = []
-        self._watch = ImportWatch((MANAGER_MODULE, POOL_MODULE, SCHEDULER_MODULE), self._on_module)
+        self._watch = ImportWatch((MANAGER_MODULE, POOL_MODULE, SCHEDULER_MODULE, ENGINE_MODULE), self._on_module)
 
     @property
     def recorders(self) -> list[Recorder]:
@@ -76,14 +78,21 @@ class Hooks:
         self._wrap(owner, "__init__", self._on_scheduler)
         self._wrap(owner, "shutdown", self._on_shutdown)
 
+    def hook_engine(self, owner: type) -> None:
+        """Wrap the methods of an ``EngineCore``."""
+        for name, make in ENGINE_HOOKS.items():
+            self._wrap(owner, name, self._with_switch(make))
+
     def _on_module(self, name: str, module: ModuleType) -> None:
         try:
             if name == MANAGER_MODULE:
                 self.hook_manager(module.KVCacheManager)
             elif name == POOL_MODULE:
                 self.hook_pool(module.BlockPool)
-            else:
+            elif name == SCHEDULER_MODULE:
                 self.hook_scheduler(module.Scheduler)
+            else:
+                self.hook_engine(module.EngineCore)
         except Exception as error:
             self._switch.fail(f"hooking into {name}", error)
 

@@ -13,6 +13,7 @@ class OpenContext:
     """A request under way. ``keys`` are those of its full blocks when ``keys_of_tokens`` tokens were looked up."""
 
     __slots__ = (
+        "adapter_load",
         "content",
         "evicted_blocks",
         "keys",
@@ -26,6 +27,8 @@ class OpenContext:
     def __init__(self, request: Any) -> None:
         self.request_id: str = request.request_id
         self.read = read_keys(request)
+        self.adapter_load = 0
+        """See ``AdapterLoads``."""
         self.keys: list[Hashable] | None = None
         self.keys_of_tokens = -1
         self.content: list[int] = []

@@ -12,6 +12,7 @@ from hitcurve_engine.ledger import Eviction, Ledger, Outcome
 from hitcurve_engine.pool_curve import PoolCurve
 from hitcurve_engine.probes.adoption import CacheShape
 from hitcurve_engine.probes.events import RawEvent
+from hitcurve_engine.recording.adapter_loads import AdapterLoads
 from hitcurve_engine.recording.open_request import OpenContext
 from hitcurve_engine.recording.request_reading import plain_hashes, skips_lookup
 from hitcurve_engine.recording.sinks import CacheReset, EvictionBatch, FinishedRequest, Sink
@@ -42,6 +43,7 @@ class Replay:
         self._block_keys: dict[int, tuple[Hashable, str]] = {}
         """By block id: the key it holds, and who stored it."""
         self._open: dict[str, OpenContext] = {}
+        self._adapter_loads = AdapterLoads()
         self.pool_curve = _pool_curve(shape, settings)
         """``None`` unless it is wanted and the engine has one kind of blocks."""
         self._outcomes: list[Outcome] = []
@@ -57,7 +59,7 @@ class Replay:
             on_regret=lambda regret: self._tell("regretted", regret),
         )
         handlers = (self._lookup, self._scheduled, self._taken, self._stored, self._freed, self._reset)
-        self._handlers: tuple[Callable[..., None], ...] = (*handlers, self._evict_blocks, self._gap)
+        self._handlers: tuple[Callable[..., None], ...] = (*handlers, self._evict_blocks, self._gap, self._adapter)
 
     def feed(self, event: RawEvent) -> None:
         """Take one event. An own error is counted and the event dropped; too many turn the patch off."""
@@ -92,6 +94,7 @@ class Replay:
             asked.salt,
             asked.image,
             skipped=skipped,
+            adapter_load=context.adapter_load,
         )
         if self.pool_curve is not None:
             self.pool_curve.looked_up(context.request_id, context.keys, tokens, hit, skipped=skipped)
@@ -177,6 +180,9 @@ class Replay:
                 self.pool_curve.reset()
         self._tell("cache_reset", CacheReset(at_s, bool(ok), self.ledger.totals.cleared_blocks - before))
 
+    def _adapter(self, at_s: float, lora: Any) -> None:
+        self._adapter_loads.loaded(lora)
+
     def _gap(self, at_s: float) -> None:
         self.ledger.forget()
         if self.pool_curve is not None:
@@ -229,6 +235,9 @@ class Replay:
             if len(self._open) >= MOST_OPEN_REQUESTS:
                 del self._open[next(iter(self._open))]
             context = self._open[request.request_id] = OpenContext(request)
+            lora = getattr(request, "lora_request", None)
+            if lora is not None:
+                context.adapter_load = self._adapter_loads.of(lora)
         return context
 
     def _tell(self, method: str, record: Any) -> None:

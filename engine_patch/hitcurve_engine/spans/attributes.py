@@ -54,6 +54,7 @@ def request_attributes(finished: FinishedRequest, facts: EngineFacts) -> dict[st
         "hitcurve.adapter": outcome.adapter,
         "hitcurve.query_tokens": outcome.query_tokens,
         "hitcurve.hit_tokens": outcome.hit_tokens,
+        "hitcurve.stale_hit_tokens": outcome.stale_hit_tokens,
         "hitcurve.computed_tokens": outcome.computed_tokens,
         "hitcurve.external.query_tokens": outcome.external_query_tokens,
         "hitcurve.external.hit_tokens": outcome.external_hit_tokens,

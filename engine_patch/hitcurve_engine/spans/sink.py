@@ -32,18 +32,20 @@ def create(facts: EngineFacts) -> "SpanSink | None":
         _log.warning("hitcurve: spans are off (%s)", error)
         return None
     delivery = Delivery(maker.make, exporter, new_span_counts(facts), queue_limits(os.environ))
-    return SpanSink(delivery, settings.spans_keep_capacity)
+    return SpanSink(delivery, settings.spans_keep_capacity, settings.spans_keep_stale)
 
 
 class SpanSink:
     """Queues one item per request, per eviction that nobody's request caused, and per reset.
 
-    ``keep_capacity`` is the number of ``capacity`` miss tokens from which a request's span is always kept.
+    ``keep_capacity`` is the number of ``capacity`` miss tokens from which a request's span is always kept;
+    ``keep_stale``: so is that of a request with stale hits.
     """
 
-    def __init__(self, delivery: Delivery, keep_capacity: int | None = None) -> None:
+    def __init__(self, delivery: Delivery, keep_capacity: int | None = None, keep_stale: bool = True) -> None:
         self._delivery = delivery
         self._keep_capacity = keep_capacity
+        self._keep_stale = keep_stale
         self._evictions: OrderedDict[str, EvictionSummary] = OrderedDict()
         """What the allocations of requests under way have evicted so far."""
 
@@ -80,6 +82,8 @@ class SpanSink:
         self._delivery.close(deadline_s)
 
     def _kept(self, outcome: Outcome) -> str | None:
+        if self._keep_stale and outcome.stale_hit_tokens:
+            return "stale"
         if self._keep_capacity is None or outcome.miss_tokens is None:
             return None
         return "capacity" if outcome.miss_tokens["capacity"] >= self._keep_capacity else None

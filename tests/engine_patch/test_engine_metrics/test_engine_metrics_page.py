@@ -32,6 +32,8 @@ query_tokens_total{adapter=""} 150
 query_tokens_total{adapter="sql"} 50
 hit_tokens_total{adapter=""} 48
 hit_tokens_total{adapter="sql"} 0
+stale_hit_tokens_total{adapter=""} 0
+stale_hit_tokens_total{adapter="sql"} 0
 miss_tokens_total{adapter="",reason="compulsory"} 64
 miss_tokens_total{adapter="",reason="capacity"} 32
 miss_tokens_total{adapter="",reason="reset"} 0

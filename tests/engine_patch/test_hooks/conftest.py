@@ -33,6 +33,7 @@ class StandInRequest:
     status: State = State.WAITING
     skip_reading_prefix_cache: bool = False
     arrival_time: float = 0.0
+    lora_request: Any = None
 
     @property
     def num_tokens(self) -> int:

@@ -194,6 +194,27 @@ def test_an_unsampled_trace_stays_unsampled_unless_a_rule_keeps_the_request(
     assert sum(counts.dropped.values()) == 0
 
 
+@pytest.mark.parametrize(("setting", "kept"), [("on", ["stale"]), ("off", [])])
+def test_a_request_with_stale_hits_is_kept_unless_that_is_switched_off(
+    receiver: Any,
+    to: To,
+    request_of: Requests,
+    in_time: Callable[[float], float],
+    monkeypatch: pytest.MonkeyPatch,
+    setting: str,
+    kept: list[str],
+) -> None:
+    monkeypatch.setenv("HITCURVE_SPANS_KEEP_STALE", setting)
+    send(
+        to(receiver.url),
+        in_time(5),
+        request_of("stale", UNSAMPLED, stale_hit_tokens=16),
+        request_of("r", UNSAMPLED),
+    )
+    assert [one.attributes["hitcurve.kept"] for one in receiver.spans()] == kept
+    assert [one.attributes["hitcurve.stale_hit_tokens"] for one in receiver.spans()] == [16 for _ in kept]
+
+
 def test_the_standard_sampler_variables_hold(
     receiver: Any,
     to: To,
