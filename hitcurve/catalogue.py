@@ -18,13 +18,14 @@ __all__ = [
     "metric_named",
 ]
 
-Group = Literal["hit rates", "traffic", "curve", "engine", "scraping", "fleet", "exporter"]
+Group = Literal["hit rates", "traffic", "curve", "engine", "KV events", "scraping", "fleet", "exporter"]
 
 GROUPS: Final[tuple[Group, ...]] = (
     "hit rates",
     "traffic",
     "curve",
     "engine",
+    "KV events",
     "scraping",
     "fleet",
     "exporter",
@@ -46,6 +47,11 @@ class Metric:
 
 def _engine(group: Group, kind: Literal["gauge", "counter"], name: str, help: str, *labels: str) -> Metric:
     return Metric(name, kind, (*ENGINE_LABELS, *labels), help, group)
+
+
+def _kv_events(kind: Literal["gauge", "counter"], name: str, help: str, *labels: str) -> Metric:
+    """``engine`` is the data-parallel rank."""
+    return Metric(name, kind, ("target", "engine", *labels), help, "KV events")
 
 
 CATALOGUE: Final[tuple[Metric, ...]] = (
@@ -165,6 +171,73 @@ CATALOGUE: Final[tuple[Metric, ...]] = (
         "gauge",
         "hitcurve_min_reusable_prefix_tokens",
         "Shortest prefix the engine can find again; shorter ones never hit.",
+    ),
+    _kv_events(
+        "counter",
+        "hitcurve_kv_events_stored_blocks_total",
+        "Blocks stored since watching began, as the engine's KV events tell; each copy of a block counts.",
+        "tier",
+    ),
+    _kv_events(
+        "counter",
+        "hitcurve_kv_events_removed_blocks_total",
+        "Blocks removed since watching began, by eviction nearly always; each copy of a block counts.",
+        "tier",
+    ),
+    _kv_events(
+        "gauge",
+        "hitcurve_kv_events_live_blocks",
+        "Different blocks that can be found now; absent where events were lost.",
+        "tier",
+    ),
+    _kv_events(
+        "gauge",
+        "hitcurve_kv_events_duplicate_blocks",
+        "Copies of blocks beyond the first, memory that holds nothing new; absent where events were lost.",
+        "tier",
+    ),
+    _kv_events(
+        "gauge",
+        "hitcurve_kv_events_duplicate_hashes",
+        "Blocks of which there is more than one copy; absent where events were lost.",
+        "tier",
+    ),
+    _kv_events(
+        "counter", "hitcurve_kv_events_clears_total", "Times that all blocks were cleared since watching began."
+    ),
+    _kv_events(
+        "counter",
+        "hitcurve_kv_events_unmatched_removals_total",
+        "Removals of blocks that were never stored although no event was lost.",
+    ),
+    _kv_events("counter", "hitcurve_kv_events_batches_total", "Batches of events taken since watching began."),
+    _kv_events(
+        "counter",
+        "hitcurve_kv_events_gaps_total",
+        "Times that numbers of batches were left out since watching began.",
+    ),
+    _kv_events(
+        "counter",
+        "hitcurve_kv_events_missed_batches_total",
+        "Batches that did not arrive by themselves since watching began.",
+    ),
+    _kv_events("counter", "hitcurve_kv_events_replayed_batches_total", "Missed batches that a replay brought."),
+    _kv_events("counter", "hitcurve_kv_events_refused_messages_total", "Messages that are no batch of events."),
+    _kv_events(
+        "counter",
+        "hitcurve_kv_events_publisher_restarts_total",
+        "Times that the publisher began anew since watching began.",
+    ),
+    _kv_events("gauge", "hitcurve_kv_events_connected", "1 while the publisher is there."),
+    _kv_events(
+        "gauge",
+        "hitcurve_kv_events_complete",
+        "1 while what the cache holds is known for certain from its events.",
+    ),
+    _kv_events(
+        "gauge",
+        "hitcurve_kv_events_last_batch_timestamp_seconds",
+        "When the newest batch arrived, Unix time; absent before the first.",
     ),
     Metric("hitcurve_up", "gauge", ("target",), "1 if the last scrape of the target was good.", "scraping"),
     Metric(

@@ -5,19 +5,20 @@ import errno
 import logging
 import resource
 import signal
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from aiohttp import web
 
 from hitcurve.errors import EnvironmentFailed, HitcurveError, UsageError
 from hitcurve_exporter.clock import Clock
-from hitcurve_exporter.configuration.records import ExporterConfig, ListenAddress
+from hitcurve_exporter.configuration.records import ExporterConfig, ListenAddress, TargetConfig
 from hitcurve_exporter.configuration.web_records import WebConfig
 from hitcurve_exporter.discovery.discovery import Discovery
 from hitcurve_exporter.discovery.selection import select
 from hitcurve_exporter.fleet import fleet_of
+from hitcurve_exporter.kv_events.followed import Followed
 from hitcurve_exporter.page.document import PageFormat, page
 from hitcurve_exporter.page.exporter_samples import ProcessFamilies, fleet_lines, self_lines
 from hitcurve_exporter.page.lines import Lines
@@ -35,8 +36,12 @@ from hitcurve_exporter.web.landing_page import landing_page
 from hitcurve_exporter.web.marks import Mark
 from hitcurve_exporter.web.tls import load_certificate, server_context
 
+if TYPE_CHECKING:
+    from hitcurve_exporter.kv_events.following import KvFollowing
+
 __all__ = ["ExporterService", "serve"]
 
+OnReset = Callable[[float], Awaitable[None]]
 Part = TypeVar("Part")
 _LOG: Final = logging.getLogger("hitcurve.exporter")
 _SHUTDOWN_S: Final = 5.0
@@ -59,8 +64,9 @@ class ExporterService:
         self._read_again = read_again
         self._clock = clock
         self._fetcher = Fetcher(clock)
+        self._kv_events: KvFollowing | None = None
         self._poller: EngineSource = (
-            Poller(self._fetcher, monitor_factory)
+            Poller(self._fetcher, monitor_factory, self._follow_kv_events)
             if config.source is None
             else QueryPoller(config.source, self._fetcher.post, monitor_factory)
         )
@@ -98,6 +104,8 @@ class ExporterService:
         await self._runner.cleanup()
         await self._discovery.close()
         await self._poller.close()
+        if self._kv_events is not None:
+            self._kv_events.close()
         await self._fetcher.close()
 
     @property
@@ -126,6 +134,7 @@ class ExporterService:
             discovery_failures=self._discovery.failures,
         )
         parts = [target.lines for target in self._poller.targets]
+        parts += [self._guarded(one.kv_lines, Lines()) for one in self._poller.targets if one.followed]
         fleet = self._guarded(lambda: fleet_lines(fleet_of(self._poller.readings)), Lines())
         return page([*parts, fleet, own], form, [self._guarded(lambda: self._process.text(form), "")])
 
@@ -181,6 +190,16 @@ class ExporterService:
             _LOG.warning("%d targets are left out because of 'max_targets'", selection.over_limit)
         self._over_limit = selection.over_limit
         await self._poller.apply(replace(config, targets=selection.targets))
+
+    def _follow_kv_events(self, target: TargetConfig, most_bytes: int, on_reset: OnReset) -> Sequence[Followed]:
+        """ZeroMQ is needed only where a target names publishers."""
+        if target.kv_events is None:
+            return ()
+        if self._kv_events is None:
+            from hitcurve_exporter.kv_events.following import KvFollowing
+
+            self._kv_events = KvFollowing(self._clock)
+        return self._kv_events.follow(target, most_bytes, on_reset)
 
     def _guarded(self, collect: Callable[[], Part], nothing: Part) -> Part:
         """One part of the page that fails leaves the others whole."""

@@ -188,6 +188,7 @@ def test_the_api_gives_readings_that_read_back(
         "labels": {"zone": "fra1"},
         "up": True,
         "failure": None,
+        "kv_events": [],
         "failure_detail": None,
     }
 

@@ -5,6 +5,7 @@ from typing import Final
 
 from hitcurve.curve import CurveConfig
 from hitcurve_exporter.configuration.discovery_records import FileDiscovery, HttpDiscovery, Shard
+from hitcurve_exporter.configuration.kv_events_records import KvEventsConfig
 from hitcurve_exporter.configuration.source_records import PrometheusSource
 from hitcurve_exporter.configuration.web_records import WebConfig
 
@@ -45,6 +46,7 @@ class TargetConfig:
     name: str
     labels: tuple[tuple[str, str], ...] = ()
     """Labels added to every sample of this target."""
+    kv_events: KvEventsConfig | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,12 @@
 """Addresses: what to scrape, what to call it, where to listen."""
 
 import re
+from dataclasses import replace
 from typing import Final
 from urllib.parse import urlsplit
 
 from hitcurve.catalogue import CATALOGUE
+from hitcurve_exporter.configuration.kv_events_settings import read_kv_events
 from hitcurve_exporter.configuration.records import ListenAddress, TargetConfig
 from hitcurve_exporter.configuration.yaml_document import Section, Unsuitable, a_text
 
@@ -81,13 +83,14 @@ def read_targets(document: Section, most: int, *, may_be_none: bool = False) -> 
 
 
 def _target(section: Section) -> TargetConfig:
-    section.allow_only(("url", "name", "labels"))
+    section.allow_only(("url", "name", "labels", "kv_events"))
     if "url" not in section:
         raise section.wrong("this target has no 'url'; add one such as 'url: http://127.0.0.1:8000'.")
     name = section.read("name", a_text, None)
     labels = section.section("labels", "zone: fra1")
     pairs = tuple((label, _label_value(labels, label)) for label in labels.keys) if labels else ()
-    return section.read("url", lambda url: a_target(url, name, pairs), a_target("http://unset"))
+    target = section.read("url", lambda url: a_target(url, name, pairs), a_target("http://unset"))
+    return replace(target, kv_events=read_kv_events(section))
 
 
 def _label_value(labels: Section, label: str) -> str:

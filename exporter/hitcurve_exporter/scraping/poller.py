@@ -2,18 +2,22 @@
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Final, Protocol
 
 from hitcurve.reading import CutKind, Reading
 from hitcurve_exporter.configuration.records import ExporterConfig, TargetConfig
+from hitcurve_exporter.kv_events.followed import Followed
 from hitcurve_exporter.scraping.fetched import Fetched
 from hitcurve_exporter.scraping.monitoring import Monitor, MonitorFactory
 from hitcurve_exporter.scraping.schedule import next_turn, place_in_interval
 from hitcurve_exporter.scraping.watched_target import InternalErrors, WatchedTarget
 
-__all__ = ["PageFetcher", "Poller"]
+__all__ = ["FollowKvEvents", "PageFetcher", "Poller"]
+
+FollowKvEvents = Callable[[TargetConfig, int, Callable[[float], Awaitable[None]]], Sequence[Followed]]
+"""Begins to follow a target's KV events: with the most bytes of a message, and whom to tell of a reset."""
 
 _LOG: Final = logging.getLogger("hitcurve.exporter")
 _LARGE_PAGE_BYTES: Final = 1024 * 1024
@@ -36,13 +40,28 @@ class _Watch:
         self.monitor = monitor
         self.busy = asyncio.Lock()
         self.task: asyncio.Task[None] | None = None
+        self.last_reset_s: float | None = None
+        """When somebody last told of a reset."""
+
+    async def note(self, kind: CutKind, at_s: float) -> None:
+        """A cut known from outside."""
+        if kind == "reset":
+            self.last_reset_s = at_s
+        async with self.busy:
+            self.monitor.mark(kind, at_s)
 
 
 class Poller:
     """Keeps one task per target. ``apply`` starts it and changes its targets; ``close`` ends every task."""
 
-    def __init__(self, fetcher: PageFetcher, monitor_factory: MonitorFactory) -> None:
+    def __init__(
+        self,
+        fetcher: PageFetcher,
+        monitor_factory: MonitorFactory,
+        follow_kv_events: FollowKvEvents = lambda target, most_bytes, on_reset: (),
+    ) -> None:
         self._fetcher = fetcher
+        self._follow_kv_events = follow_kv_events
         self._monitor_factory = monitor_factory
         self.internal_errors = InternalErrors()
         self._watches: dict[TargetConfig, _Watch] = {}
@@ -75,6 +94,7 @@ class Poller:
         self._watches = {target: keep.get(target) or self._watch(target, config) for target in config.targets}
         staying = {} if before is None or _scrapes_anew(before, config) else self._watches
         await self._stop(watch for target, watch in old.items() if staying.get(target) is not watch)
+        await _follow_no_longer(watch for target, watch in old.items() if self._watches.get(target) is not watch)
         start_s = asyncio.get_running_loop().time()
         starting = [watch for watch in self._watches.values() if watch.task is None]
         for index, watch in enumerate(starting):
@@ -89,19 +109,27 @@ class Poller:
                 continue
             if engine is not None and engine not in {reading.engine for reading in watch.target.readings}:
                 continue
-            async with watch.busy:
-                watch.monitor.mark(kind, at_s)
+            await watch.note(kind, at_s)
             marked += 1
         return marked
 
     async def close(self) -> None:
         """Stop polling."""
         await self._stop(self._watches.values())
+        await _follow_no_longer(self._watches.values())
         self._watches = {}
 
     def _watch(self, target: TargetConfig, config: ExporterConfig) -> _Watch:
         watched = WatchedTarget(target, config.max_engines_per_target, self.internal_errors)
-        return _Watch(watched, self._monitor_factory(target, config))
+        watch = _Watch(watched, self._monitor_factory(target, config))
+
+        async def note_reset(at_s: float) -> None:
+            """Unless who ordered it has told of it, or another engine of the target."""
+            if watch.last_reset_s is None or at_s - watch.last_reset_s > config.interval_s:
+                await watch.note("reset", at_s)
+
+        watched.followed = self._follow_kv_events(target, config.max_body_bytes, note_reset)
+        return watch
 
     async def _poll(self, watch: _Watch, config: ExporterConfig, first_s: float) -> None:
         loop = asyncio.get_running_loop()
@@ -153,6 +181,11 @@ async def _observe(monitor: Monitor, fetched: Fetched) -> tuple[Reading, ...]:
     except asyncio.CancelledError:
         await asyncio.wait([observing])
         raise
+
+
+async def _follow_no_longer(watches: Iterable[_Watch]) -> None:
+    for watch in watches:
+        await asyncio.gather(*(one.close() for one in watch.target.followed))
 
 
 def _is_called(target: TargetConfig, name: str) -> bool:

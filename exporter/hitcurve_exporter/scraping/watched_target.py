@@ -13,6 +13,7 @@ from hitcurve.monitor import total_windows
 from hitcurve.reading import Reading
 from hitcurve_exporter.configuration.durations import format_duration
 from hitcurve_exporter.configuration.records import TargetConfig
+from hitcurve_exporter.kv_events.followed import Followed, kv_lines
 from hitcurve_exporter.page.engine_samples import engine_lines
 from hitcurve_exporter.page.lines import Lines, label_text
 from hitcurve_exporter.scraping.curve_history import CurveHistory
@@ -45,6 +46,8 @@ class WatchedTarget:
         self.lines = Lines()
         self.curves: dict[str, CurveHistory] = {}
         """By engine, what became of it."""
+        self.followed: Sequence[Followed] = ()
+        """Those who publish its KV events."""
         self._most_engines = most_engines
         self._internal_errors = internal_errors
         self._over_limit = 0
@@ -57,6 +60,10 @@ class WatchedTarget:
     def up(self) -> bool:
         """Whether the last scrape was good."""
         return self.last is not None and self.last.failure is None
+
+    def kv_lines(self) -> Lines:
+        """What is known of its KV events at this moment."""
+        return kv_lines([("target", self.config.name), *self.config.labels], self.followed)
 
     def take(
         self,

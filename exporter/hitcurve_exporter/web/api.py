@@ -5,6 +5,7 @@ from typing import Any
 
 from hitcurve.reading import WindowRate, as_json
 from hitcurve_exporter.fleet import ModelFleet, fleet_of
+from hitcurve_exporter.kv_events.followed import kv_events_as_json
 from hitcurve_exporter.scraping.watched_target import WatchedTarget
 
 __all__ = ["engines_as_json"]
@@ -63,4 +64,5 @@ def _target_as_json(target: WatchedTarget) -> dict[str, Any]:
         "failure_detail": None if last is None or last.failure is None else last.detail,
         "scraped_at_s": None if last is None else last.at_s,
         "last_success_at_s": target.last_success_s,
+        "kv_events": kv_events_as_json(target.followed),
     }

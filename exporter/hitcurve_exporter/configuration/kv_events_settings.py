@@ -1,0 +1,74 @@
+"""The section ``kv_events`` of a target."""
+
+import re
+from importlib.util import find_spec
+from typing import Final
+
+from hitcurve_exporter.configuration.kv_events_records import KvEventsConfig
+from hitcurve_exporter.configuration.yaml_document import Section, Unsuitable, a_text, a_whole_number
+
+__all__ = ["read_kv_events"]
+
+_TCP: Final = re.compile(r"tcp://(?P<host>\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):(?P<port>[0-9]{1,5})")
+_IPC: Final = re.compile(r"ipc://\S+")
+_LARGEST_PORT: Final = 65_535
+_MOST_RANKS: Final = 256
+_PACKAGES: Final = ("msgspec", "zmq")
+
+
+def read_kv_events(target: Section) -> KvEventsConfig | None:
+    """``None`` where the target names none. UsageError also where a package is missing that reading them needs."""
+    section = target.section("kv_events", "endpoint: tcp://127.0.0.1:5557")
+    if section is None:
+        return None
+    if any(find_spec(package) is None for package in _PACKAGES):
+        raise section.wrong(
+            "'kv_events' needs pyzmq and msgspec; install them with: pip install 'hitcurve[kv-events]'."
+        )
+    section.allow_only(("endpoint", "replay_endpoint", "topic", "ranks"))
+    if "endpoint" not in section:
+        raise section.wrong("'kv_events' has no 'endpoint'; add one such as 'endpoint: tcp://127.0.0.1:5557'.")
+    ranks = section.read("ranks", _some_ranks, 1)
+    config = KvEventsConfig(
+        section.read("endpoint", an_endpoint, ""),
+        section.read("replay_endpoint", an_endpoint, None),
+        section.read("topic", a_text, ""),
+        ranks,
+    )
+    for key, endpoint in (("endpoint", config.endpoint), ("replay_endpoint", config.replay_endpoint)):
+        if ranks > 1 and endpoint is not None and not _has_ports(endpoint, ranks):
+            raise section.wrong_at(key, f"'{key}' leaves no port for each of {ranks} ranks; name a tcp address.")
+    if config.replay_endpoint is not None and _overlap(config.endpoint, config.replay_endpoint, ranks):
+        raise section.wrong_at(
+            "replay_endpoint",
+            "the ports of 'endpoint' and 'replay_endpoint' overlap; every rank takes one port above each.",
+        )
+    return config
+
+
+def an_endpoint(text: str) -> str:
+    """An address to connect to."""
+    tcp = _TCP.fullmatch(text)
+    if not (_IPC.fullmatch(text) or (tcp and 0 < int(tcp["port"]) <= _LARGEST_PORT)):
+        raise Unsuitable("an address to connect to, such as tcp://127.0.0.1:5557 (the engine's '*' is its host)")
+    return text
+
+
+def _some_ranks(text: str) -> int:
+    ranks = a_whole_number(1)(text)
+    if ranks > _MOST_RANKS:
+        raise Unsuitable(f"a whole number, 1 to {_MOST_RANKS}")
+    return ranks
+
+
+def _has_ports(endpoint: str, ranks: int) -> bool:
+    tcp = _TCP.fullmatch(endpoint)
+    return tcp is not None and int(tcp["port"]) + ranks - 1 <= _LARGEST_PORT
+
+
+def _overlap(one: str, other: str, ranks: int) -> bool:
+    if one == other:
+        return True
+    host, _, port = one.rpartition(":")
+    other_host, _, other_port = other.rpartition(":")
+    return host == other_host and not one.startswith("ipc") and abs(int(port) - int(other_port)) < ranks

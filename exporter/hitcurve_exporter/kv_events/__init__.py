@@ -1,0 +1,1 @@
+"""Following what engines publish about their blocks: KV events over ZeroMQ."""

@@ -1,0 +1,292 @@
+"""KV events over ZeroMQ, from a publisher on the loopback interface to the page."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import zmq
+
+from hitcurve.errors import UsageError
+from hitcurve_exporter.configuration.kv_events_records import KvEventsConfig, KvPublisher
+from hitcurve_exporter.configuration.load import configuration_from_file
+from hitcurve_exporter.configuration.records import TargetConfig
+
+Start = Callable[..., Any]
+STORED_TWO = {"type": "BlockStored", "block_hashes": [b"a", b"b"], "medium": "GPU"}
+STORED_ONE_AGAIN = ["BlockStored", [b"a"], None, [1, 2], 2, None, "GPU"]
+REMOVED_ONE = {"type": "BlockRemoved", "block_hashes": [b"b"], "medium": "GPU"}
+CLEARED = {"type": "AllBlocksCleared"}
+
+
+class Publisher:
+    """Numbers batches as vLLM does; ``replay`` answers one question with what it was told to keep."""
+
+    def __init__(self, context: zmq.Context[Any], topic: bytes = b"", frames_of_old: bool = False) -> None:
+        self._topic, self._frames_of_old = topic, frames_of_old
+        self._pub = context.socket(zmq.XPUB)
+        self._router = context.socket(zmq.ROUTER)
+        self.endpoint = f"tcp://127.0.0.1:{self._pub.bind_to_random_port('tcp://127.0.0.1')}"
+        self.replay_endpoint = f"tcp://127.0.0.1:{self._router.bind_to_random_port('tcp://127.0.0.1')}"
+        self.number = 0
+        self.kept: list[tuple[int, bytes]] = []
+        self._read = False
+
+    def publish(self, *events: object, lost: bool = False) -> None:
+        payload = msgspec.msgpack.encode([float(self.number), list(events)])
+        self.kept.append((self.number, payload))
+        if not lost:
+            self.send(self._topic, self.number.to_bytes(8, "big"), payload)
+        self.number += 1
+
+    def send(self, *frames: bytes) -> None:
+        """One message, to a reader who has subscribed."""
+        if not self._read:
+            assert self._pub.poll(10_000), "nobody subscribed"
+            assert self._pub.recv() == b"\x01" + self._topic
+            self._read = True
+        self._pub.send_multipart(frames)
+
+    def answer(self, without: frozenset[int] = frozenset(), end: bool = True) -> int:
+        """Answer the next question; the number it begins with."""
+        assert self._router.poll(10_000), "nobody asked for a replay"
+        asker, empty, since = self._router.recv_multipart()
+        topic = [] if self._frames_of_old else [self._topic]
+        for number, payload in self.kept:
+            if number >= int.from_bytes(since, "big") and number not in without:
+                self._router.send_multipart([asker, empty, *topic, number.to_bytes(8, "big"), payload])
+        if end:
+            self._router.send_multipart([asker, empty, *(topic and [b""]), b"\xff" * 8, b""])
+        return int.from_bytes(since, "big")
+
+    def close(self) -> None:
+        self._pub.close(linger=0)
+        self._router.close(linger=0)
+
+
+@pytest.fixture
+def publisher() -> Iterator[Callable[..., Publisher]]:
+    """Starts publishers."""
+    context: zmq.Context[Any] = zmq.Context()
+    running: list[Publisher] = []
+
+    def start(**settings: Any) -> Publisher:
+        running.append(Publisher(context, **settings))
+        return running[-1]
+
+    yield start
+    for one in running:
+        one.close()
+    context.destroy(linger=0)
+
+
+@pytest.fixture
+def follow(
+    scripted_engine: Start, start_exporter: Start, watching: Start, page_of: Start
+) -> Callable[..., tuple[Any, Any]]:
+    """An engine and an exporter that follows a publisher of it."""
+
+    def begin(config: KvEventsConfig) -> tuple[Any, Any]:
+        engine = scripted_engine(page_of(1000, 900, 10))
+        target = TargetConfig(engine.url, f"{engine.url}/metrics", "a", (("zone", "x"),), config)
+        return engine, start_exporter(replace(watching(engine.url), targets=(target,)))
+
+    return begin
+
+
+def seen(exporter: Any, metric: str, tier: str = "", engine: str = "0") -> float | None:
+    own = f',tier="{tier}"' if tier else ""
+    found = exporter.samples().get(f'hitcurve_kv_events_{metric}{{target="a",engine="{engine}",zone="x"{own}}}')
+    return None if found is None else float(found)
+
+
+def live(exporter: Any) -> tuple[float | None, ...]:
+    return tuple(
+        seen(exporter, f"{name}", "device") for name in ("live_blocks", "duplicate_blocks", "duplicate_hashes")
+    )
+
+
+def test_blocks_are_counted_from_the_first_batch_on(
+    publisher: Start, follow: Start, eventually: Callable[..., Any]
+) -> None:
+    source = publisher()
+    _, exporter = follow(KvEventsConfig(source.endpoint))
+    eventually(lambda: seen(exporter, "connected") == 1)
+    assert live(exporter) == (None, None, None)
+    assert seen(exporter, "complete") == 0
+    source.publish(STORED_TWO, STORED_ONE_AGAIN)
+    eventually(lambda: seen(exporter, "batches_total") == 1)
+    assert live(exporter) == (2, 1, 1)
+    source.publish(REMOVED_ONE)
+    eventually(lambda: seen(exporter, "batches_total") == 2)
+    assert live(exporter) == (1, 1, 1)
+    assert (seen(exporter, "stored_blocks_total", "device"), seen(exporter, "removed_blocks_total", "device")) == (
+        3,
+        1,
+    )
+    assert (seen(exporter, "complete"), seen(exporter, "gaps_total")) == (1, 0)
+    (target,) = exporter.engines()["targets"]
+    (told,) = target["kv_events"]
+    assert told.pop("last_batch_at_s") == seen(exporter, "last_batch_timestamp_seconds")
+    assert told == {
+        "engine": "0",
+        "connected": True,
+        "complete": True,
+        "stored_blocks": {"device": 3},
+        "removed_blocks": {"device": 1},
+        "clears": 0,
+        "live": {"device": {"blocks": 1, "duplicate_blocks": 1, "duplicate_hashes": 1}},
+        "batches": 2,
+        "gaps": 0,
+        "missed_batches": 0,
+        "replayed_batches": 0,
+        "refused_messages": 0,
+        "restarts": 0,
+    }
+
+
+def test_a_gap_without_replay_makes_live_blocks_unknown_until_a_reset(
+    publisher: Start, follow: Start, eventually: Callable[..., Any]
+) -> None:
+    source = publisher()
+    _, exporter = follow(KvEventsConfig(source.endpoint))
+    eventually(lambda: seen(exporter, "connected") == 1)
+    source.publish(STORED_TWO)
+    source.publish(STORED_TWO, lost=True)
+    source.publish(REMOVED_ONE)
+    eventually(lambda: seen(exporter, "batches_total") == 2)
+    assert live(exporter) == (None, None, None)
+    assert (seen(exporter, "gaps_total"), seen(exporter, "missed_batches_total")) == (1, 1)
+    assert seen(exporter, "complete") == 0
+    source.publish(CLEARED, STORED_TWO)
+    eventually(lambda: seen(exporter, "batches_total") == 3)
+    assert live(exporter) == (2, 0, 0)
+    assert seen(exporter, "clears_total") == 1
+
+
+@pytest.mark.parametrize("frames_of_old", [False, True], ids=["since 0.21", "before"])
+def test_a_gap_is_closed_by_a_replay(
+    frames_of_old: bool, publisher: Start, follow: Start, eventually: Callable[..., Any]
+) -> None:
+    source = publisher(frames_of_old=frames_of_old)
+    _, exporter = follow(KvEventsConfig(source.endpoint, source.replay_endpoint))
+    source.publish(STORED_TWO, lost=True)
+    assert source.answer() == 0
+    eventually(lambda: live(exporter) == (2, 0, 0))
+    source.publish(STORED_ONE_AGAIN, lost=True)
+    source.publish(STORED_ONE_AGAIN, lost=True)
+    source.publish(REMOVED_ONE)
+    assert source.answer() == 0  # from the last batch it knows, to see that it is the same process
+    eventually(lambda: seen(exporter, "batches_total") == 3)
+    assert live(exporter) == (1, 2, 1)
+    counts = [seen(exporter, f"{name}_total") for name in ("gaps", "missed_batches", "replayed_batches")]
+    assert counts == [1, 2, 2]
+
+
+def test_a_replay_with_holes_is_asked_for_again(
+    publisher: Start, follow: Start, eventually: Callable[..., Any]
+) -> None:
+    source = publisher()
+    for number in range(6):
+        source.publish({"type": "BlockStored", "block_hashes": [number]}, lost=True)
+    _, exporter = follow(KvEventsConfig(source.endpoint, source.replay_endpoint))
+    assert source.answer(without=frozenset({2, 3})) == 0
+    assert source.answer() == 2
+    eventually(lambda: live(exporter) == (6, 0, 0))
+
+
+def test_a_reset_that_is_heard_is_a_cut_and_is_told_once(
+    publisher: Start, follow: Start, eventually: Callable[..., Any], page_of: Start
+) -> None:
+    source = publisher()
+    engine, exporter = follow(KvEventsConfig(source.endpoint))
+    eventually(lambda: seen(exporter, "connected") == 1)
+    engine.scraped_again()
+    resets = f'hitcurve_cache_resets_total{{{engine.labels.replace(engine.url, "a")},zone="x"}}'
+    assert exporter.samples()[resets] == 0
+    source.publish(CLEARED)
+    eventually(lambda: exporter.samples()[resets] == 1)
+    source.publish(CLEARED)
+    eventually(lambda: seen(exporter, "clears_total") == 2)
+    curve = exporter.ask("/api/v1/engines/a/curve").json()
+    assert [cut["kind"] for cut in curve["cuts"]] == ["start", "reset"]
+
+
+def test_a_publisher_that_went_leaves_nothing_live(
+    publisher: Start, follow: Start, eventually: Callable[..., Any]
+) -> None:
+    source = publisher()
+    _, exporter = follow(KvEventsConfig(source.endpoint))
+    eventually(lambda: seen(exporter, "connected") == 1)
+    source.publish(STORED_TWO)
+    eventually(lambda: live(exporter) == (2, 0, 0))
+    source.close()
+    eventually(lambda: seen(exporter, "connected") == 0)
+    assert live(exporter) == (None, None, None)
+    assert (seen(exporter, "complete"), seen(exporter, "stored_blocks_total", "device")) == (0, 2)
+
+
+def test_what_is_no_batch_is_counted_and_costs_nothing_else(
+    publisher: Start, follow: Start, eventually: Callable[..., Any]
+) -> None:
+    source = publisher()
+    _, exporter = follow(KvEventsConfig(source.endpoint))
+    source.send(b"only one frame")
+    source.send(b"", b"short", b"")
+    source.send(b"", (0).to_bytes(8, "big"), b"\xc1")
+    eventually(lambda: seen(exporter, "refused_messages_total") == 3)
+    assert exporter.samples()['hitcurve_up{target="a",zone="x"}'] == 1
+
+
+def test_each_rank_has_a_publisher_one_port_above() -> None:
+    config = KvEventsConfig("tcp://h:5557", "tcp://h:6557", "kv", 3)
+    assert config.publishers == (
+        KvPublisher("0", "tcp://h:5557", "tcp://h:6557", "kv"),
+        KvPublisher("1", "tcp://h:5558", "tcp://h:6558", "kv"),
+        KvPublisher("2", "tcp://h:5559", "tcp://h:6559", "kv"),
+    )
+
+
+def configured(folder: Path, lines: str) -> KvEventsConfig | None:
+    file = folder / "exporter.yaml"
+    indented = "".join(f"      {line}\n" for line in lines.splitlines())
+    file.write_text(f"targets:\n  - url: http://127.0.0.1:8000\n    kv_events:\n{indented}")
+    (target,) = configuration_from_file(file).targets
+    return target.kv_events
+
+
+def test_the_configuration_names_the_publishers(tmp_path: Path) -> None:
+    assert configured(tmp_path, "endpoint: tcp://127.0.0.1:5557") == KvEventsConfig("tcp://127.0.0.1:5557")
+    everything = "endpoint: tcp://[::1]:5557\nreplay_endpoint: tcp://[::1]:5657\ntopic: kv\nranks: 8"
+    assert configured(tmp_path, everything) == KvEventsConfig("tcp://[::1]:5557", "tcp://[::1]:5657", "kv", 8)
+    assert configured(tmp_path, "endpoint: ipc:///run/kv") == KvEventsConfig("ipc:///run/kv")
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ("topic: kv", "'kv_events' has no 'endpoint'"),
+        ("endpoint: tcp://*:5557", "an address to connect to, such as tcp://127.0.0.1:5557"),
+        ("endpoint: http://h:1", "an address to connect to"),
+        ("endpoint: tcp://h:99999", "an address to connect to"),
+        ("endpoint: tcp://h:1\nranks: 0", "'ranks' must be a whole number, 1 or more"),
+        ("endpoint: tcp://h:1\nranks: 300", "'ranks' must be a whole number, 1 to 256"),
+        ("endpoint: ipc:///a\nranks: 2", "'endpoint' leaves no port for each of 2 ranks"),
+        ("endpoint: tcp://h:65535\nranks: 2", "'endpoint' leaves no port for each of 2 ranks"),
+        ("endpoint: tcp://h:5557\nreplay_endpoint: tcp://h:5558\nranks: 2", "overlap"),
+        ("endpoint: tcp://h:5557\nreplay_endpoint: tcp://h:5557", "overlap"),
+        ("endpoint: tcp://h:1\nreplay: tcp://h:2", "unknown key 'replay'"),
+    ],
+)
+def test_a_mistake_in_it_is_told(tmp_path: Path, lines: str, said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        configured(tmp_path, lines)
+    assert said in str(caught.value)
+
+
+def test_a_package_that_is_missing_is_named_with_its_cure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hitcurve_exporter.configuration.kv_events_settings.find_spec", lambda name: None)
+    with pytest.raises(UsageError, match=r"exporter.yaml:4: .*pip install 'hitcurve\[kv-events\]'"):
+        configured(tmp_path, "endpoint: tcp://h:1")
