@@ -9,7 +9,7 @@ from hitcurve.errors import UsageError
 from hitcurve_simulator.traces.opening import open_trace
 from hitcurve_simulator.traces.row import LineFinding
 
-__all__ = ["Lines", "read_objects"]
+__all__ = ["Lines", "read_objects", "stream_objects"]
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _LFS_POINTER = b"version https://git-lfs.github.com/spec/"
@@ -22,23 +22,30 @@ def read_objects(path: Path, on_line: Callable[[], None]) -> tuple[Lines, list[L
 
     Also the lines that are no JSON. Raises UsageError where the file cannot be read.
     """
-    objects: Lines = []
     rejected: list[LineFinding] = []
+    return list(stream_objects(path, on_line, rejected.append)), rejected
+
+
+def stream_objects(
+    path: Path, on_line: Callable[[], None], reject: Callable[[LineFinding], None]
+) -> Iterator[tuple[int, object]]:
+    """The same one after the other; only a file that is one JSON value is held as a whole."""
     with open_trace(path) as file:
-        for line, text in _lines(path, file):
+        for number, (line, text) in enumerate(_lines(path, file)):
             on_line()
-            if not objects and not rejected:
+            if number == 0:
                 if text.lstrip().startswith(b"[") and not _is_one_of_many(text):
-                    return _items(path, text + file.read()), []
+                    yield from _items(path, text + file.read())
+                    return
                 if text.strip() == b"{":
-                    return [(line, _document(path, text + file.read()))], []
+                    yield line, _document(path, text + file.read())
+                    return
             try:
-                objects.append((line, json.loads(text)))
+                yield line, json.loads(text)
             except UnicodeDecodeError:
-                rejected.append(LineFinding(line, "not UTF-8 text"))
+                reject(LineFinding(line, "not UTF-8 text"))
             except (ValueError, RecursionError):
-                rejected.append(LineFinding(line, f"not JSON: {_start_of(text)}"))
-    return objects, rejected
+                reject(LineFinding(line, f"not JSON: {_start_of(text)}"))
 
 
 def _is_one_of_many(text: bytes) -> bool:
