@@ -4,17 +4,30 @@ Which labels make an engine is not written anywhere: routers, Ray and collectors
 counts, except those that split one engine's series (``source``, ``le``, ``pid``, ...).
 """
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from hitcurve.readers.exposition import Series
 
-__all__ = ["EngineLabels", "MetricTable", "engine_ids", "engine_labels"]
+__all__ = ["EngineLabels", "MetricTable", "engine_ids", "engine_labels", "is_count", "is_plausible"]
 
 EngineLabels = Mapping[str, str]
 _Key = frozenset[tuple[str, str]]
 
 _PREFERRED = ("engine", "dp_rank", "pd_backend", "backend", "model_name")
+
+
+_LARGEST: Final = 2.0**63
+
+
+def is_plausible(value: float) -> bool:
+    """Whether it is finite and within what 64 bits count: a page may be damaged, and sums of squares overflow."""
+    return -_LARGEST <= value <= _LARGEST
+
+
+def is_count(value: float) -> bool:
+    """Whether a counter can have the value."""
+    return 0 <= value <= _LARGEST
 
 
 def engine_labels(series: Series, split_by: frozenset[str]) -> EngineLabels:
@@ -90,16 +103,16 @@ class MetricTable:
         return [series for group in groups.values() for series in group if _agree(series.labels, engine)]
 
     def counter(self, metric: str, engine: EngineLabels) -> float | None:
-        """Sum of a counter's series, ``None`` where it is absent or not a finite number of at least 0."""
+        """Sum of a counter's series, ``None`` where it is absent or no count."""
         values = [series.value for series in self.series(metric, engine)]
-        if not values or not all(math.isfinite(value) and value >= 0 for value in values):
+        if not values or not all(map(is_count, values)):
             return None
         return sum(values)
 
     def gauge(self, metric: str, engine: EngineLabels) -> float | None:
-        """A gauge, ``None`` where it is absent, not finite, or printed by several processes at once."""
+        """A gauge, ``None`` where it is absent, not plausible, or printed by several processes at once."""
         found = self.series(metric, engine)
-        if len(found) != 1 or not math.isfinite(found[0].value):
+        if len(found) != 1 or not is_plausible(found[0].value):
             return None
         return found[0].value
 

@@ -1,13 +1,12 @@
 """SGLang pages to samples (names of 0.5.23). The gauge ``cache_hit_rate`` is the last batch only: not read."""
 
-import math
 from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
 from typing import Final
 
 from hitcurve import flags
-from hitcurve.readers.engines import EngineLabels, MetricTable, engine_ids
+from hitcurve.readers.engines import EngineLabels, MetricTable, engine_ids, is_count, is_plausible
 from hitcurve.readers.exposition import Page, Series
 from hitcurve.sample import EngineSample, LookupCounters, ServedCounters
 
@@ -98,21 +97,21 @@ def _served(table: MetricTable, labels: EngineLabels) -> ServedCounters | None:
 def _split(table: MetricTable, metric: str, label: str, labels: EngineLabels) -> Mapping[str, float] | None:
     found = _lowest_ranks(table.series(metric, labels))
     values = {series.labels.get(label, ""): series.value for series in found}
-    if not values or not all(math.isfinite(value) and value >= 0 for value in values.values()):
+    if not values or not all(map(is_count, values.values())):
         return None
     return values
 
 
 def _one_rank_sum(table: MetricTable, metric: str, labels: EngineLabels) -> float | None:
     values = [series.value for series in _lowest_ranks(table.series(metric, labels))]
-    if not values or not all(math.isfinite(value) and value >= 0 for value in values):
+    if not values or not all(map(is_count, values)):
         return None
     return sum(values)
 
 
 def _one_rank_gauge(table: MetricTable, metric: str, labels: EngineLabels) -> float | None:
     values = [series.value for series in _lowest_ranks(table.series(metric, labels))]
-    return values[0] if len(values) == 1 and math.isfinite(values[0]) else None
+    return values[0] if len(values) == 1 and is_plausible(values[0]) else None
 
 
 def _lowest_ranks(found: list[Series]) -> list[Series]:
@@ -123,4 +122,4 @@ def _lowest_ranks(found: list[Series]) -> list[Series]:
 
 
 def _rank(text: str) -> int:
-    return int(text) if text.isascii() and text.isdigit() else 0
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0

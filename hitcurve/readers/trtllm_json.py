@@ -6,10 +6,10 @@ and the queue of the newest iteration, by the names that ``tensorrt_llm/metrics/
 """
 
 import json
-import math
 from typing import Any
 
 from hitcurve import flags
+from hitcurve.readers.engines import is_count
 from hitcurve.readers.refusal import PageRefused
 from hitcurve.sample import EngineSample, LookupCounters
 
@@ -65,7 +65,7 @@ def _count(values: Any, key: str) -> float | None:
         number = float(value)
     except OverflowError:
         return None
-    return number if math.isfinite(number) and number >= 0 else None
+    return number if is_count(number) else None
 
 
 def _whole(values: Any, key: str) -> int | None:

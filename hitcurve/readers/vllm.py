@@ -4,12 +4,11 @@ What differs between versions is listed in ``hitcurve.readers.vllm_names`` and, 
 ``gpu_prefix_cache_*`` counters, in ``hitcurve.readers.vllm_unit``.
 """
 
-import math
 from collections.abc import Mapping
 
 from hitcurve import flags
 from hitcurve.readers import vllm_facts, vllm_unit
-from hitcurve.readers.engines import EngineLabels, MetricTable, engine_ids
+from hitcurve.readers.engines import EngineLabels, MetricTable, engine_ids, is_count
 from hitcurve.readers.exposition import Page, Series
 from hitcurve.readers.vllm_names import spellings
 from hitcurve.sample import EngineSample, LookupCounters, ServedCounters, SourceUnit
@@ -151,7 +150,7 @@ class _Reader:
     def _by_source(self, metric: str, labels: EngineLabels) -> dict[str, float] | None:
         found = self._table.series(metric, labels)
         by_source = {series.labels.get("source", ""): series.value for series in found}
-        if not by_source or not all(math.isfinite(value) for value in by_source.values()):
+        if not by_source or not all(map(is_count, by_source.values())):
             return None
         return by_source
 

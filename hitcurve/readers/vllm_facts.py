@@ -12,6 +12,8 @@ __all__ = ["CacheFacts", "adapter_activity", "cache_facts"]
 _LAST_PLAUSIBLE_CLOCK_S: Final = 4e9
 """Year 2096: the gauge is a Unix time, unless several API processes were summed."""
 _SAME_CAPACITY: Final = 0.1
+_MOST_DIGITS: Final = 15
+"""int() raises for thousands of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,9 @@ def _is_hybrid(block_size: int | None, pool_blocks: int | None, capacity: int | 
 
 
 def _whole(text: str | None) -> int | None:
-    return int(text) if text is not None and text.isascii() and text.isdigit() and int(text) > 0 else None
+    if text is None or not (text.isascii() and text.isdigit()) or len(text) > _MOST_DIGITS:
+        return None
+    return int(text) or None
 
 
 def _names(text: str) -> tuple[str, ...]:

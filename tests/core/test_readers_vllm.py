@@ -92,7 +92,7 @@ def test_volume_tells_that_the_old_name_counts_tokens() -> None:
     assert lookups == LookupCounters(1500, 900, spelling=OLD)
 
 
-@pytest.mark.parametrize("value", ["NaN", "+Inf", "-1"])
+@pytest.mark.parametrize("value", ["NaN", "+Inf", "-1", "1e253"])
 def test_a_counter_that_is_no_count_is_unknown(value: str) -> None:
     assert sample(f"{NEW}{{{LABELS}}} 100", f"vllm:prefix_cache_hits_total{{{LABELS}}} {value}").lookups is None
 
@@ -160,6 +160,7 @@ def test_a_gauge_that_several_processes_print_is_unknown() -> None:
         ('block_size="32",num_gpu_blocks="129",kv_cache_size_tokens="4128"', (32, 129, 4128, 32)),
         ('block_size="16",cache_hit_alignment_tokens="784",num_gpu_blocks="9"', (16, 9, None, 784)),
         ('block_size="sixteen",num_gpu_blocks="-1",kv_cache_size_tokens=""', (None, None, None, None)),
+        (f'block_size="{"9" * 5000}",num_gpu_blocks="0"', (None, None, None, None)),
     ],
 )
 def test_cache_configuration(labels: str, expected: tuple[int | None, ...]) -> None:
