@@ -1,10 +1,11 @@
-"""The files that people deploy: dashboards as JSON, rules as YAML."""
+"""The files that people deploy: dashboards as JSON, rules as YAML, and both for a cluster."""
 
 from pathlib import Path, PurePosixPath
 
 from hitcurve_dashboards.boards import DASHBOARDS
 from hitcurve_dashboards.files import write_whole
 from hitcurve_dashboards.grafana.document import as_text
+from hitcurve_dashboards.kubernetes import kustomization, prometheus_rule
 from hitcurve_dashboards.rules.document import RUNBOOKS, as_yaml, rule_groups
 from hitcurve_dashboards.rules.records import DEFAULT, Objective
 
@@ -12,13 +13,20 @@ __all__ = ["DASHBOARD_FOLDER", "RULE_FOLDER", "built", "differing", "write"]
 
 DASHBOARD_FOLDER = PurePosixPath("grafana/dashboards")
 RULE_FOLDER = PurePosixPath("prometheus/rules")
+CLUSTER_RULES = PurePosixPath("prometheus/prometheusrule.yaml")
+KUSTOMIZATION = PurePosixPath("kustomization.yaml")
 
 
 def built(objective: Objective = DEFAULT, runbooks: str = RUNBOOKS) -> dict[PurePosixPath, str]:
     """Every file by its path; the same arguments give the same bytes."""
     dashboards = {DASHBOARD_FOLDER / f"{dashboard.uid}.json": as_text(dashboard) for dashboard in DASHBOARDS}
-    rules = {RULE_FOLDER / f"{group.name}.yml": as_yaml(group, runbooks) for group in rule_groups(objective)}
-    return dashboards | rules
+    groups = rule_groups(objective)
+    rules = {RULE_FOLDER / f"{group.name}.yml": as_yaml(group, runbooks) for group in groups}
+    cluster = {
+        CLUSTER_RULES: prometheus_rule(groups, runbooks),
+        KUSTOMIZATION: kustomization(dashboards, CLUSTER_RULES),
+    }
+    return dashboards | rules | cluster
 
 
 def write(files: dict[PurePosixPath, str], folder: Path) -> None:

@@ -11,7 +11,7 @@ from hitcurve_dashboards.rules.recording import recording_groups
 from hitcurve_dashboards.rules.records import DEFAULT, Alert, Objective, Recording, RuleGroup
 from hitcurve_dashboards.rules.scraping_alerts import SCRAPING_ALERTS
 
-__all__ = ["RUNBOOKS", "as_yaml", "rule_groups"]
+__all__ = ["RUNBOOKS", "as_values", "as_yaml", "rule_groups", "written"]
 
 RUNBOOKS = "docs/runbooks"
 """Where ``runbook_url`` points unless told otherwise: the pages of this repository."""
@@ -24,9 +24,18 @@ def rule_groups(objective: Objective = DEFAULT) -> tuple[RuleGroup, ...]:
 
 def as_yaml(group: RuleGroup, runbooks: str = RUNBOOKS) -> str:
     """The rule file of a group. ``runbooks`` is the address before ``/PAGE.md`` in ``runbook_url``."""
+    return written({"groups": [as_values(group, runbooks)]})
+
+
+def as_values(group: RuleGroup, runbooks: str = RUNBOOKS) -> dict[str, Any]:
+    """A group as Prometheus has it."""
     rules = [_recording(rule) if isinstance(rule, Recording) else _alert(rule, runbooks) for rule in group.rules]
-    document = {"groups": [{"name": group.name, "interval": group.interval, "rules": rules}]}
-    head = "# Written by `hitcurve dashboards build`; change hitcurve_dashboards/rules instead.\n"
+    return {"name": group.name, "interval": group.interval, "rules": rules}
+
+
+def written(document: dict[str, Any]) -> str:
+    """A document as YAML, with a word for whoever would edit it."""
+    head = "# Written by `hitcurve dashboards build`; change hitcurve_dashboards instead.\n"
     return head + yaml.safe_dump(document, sort_keys=False, width=110, allow_unicode=True)
 
 
