@@ -55,8 +55,8 @@ WATCHED_PAGES = 1_000
 GROWTH_BYTES = 24 * 1024 * 1024
 TOKENS = [
     b"{", b"}", b'"', b"\\", b"\\n", b'\\"', b"\n", b"\r\n", b"\t", b" ", b",", b"=", b"#", b"# EOF\n", b"\0",
-    b"NaN", b"+Inf", b"-Inf", b"-1", b"1e999", b"1e-400", b"0x10", b"1_000", b"9" * 400, b"9" * 5_000, b"1.5.5", b"\xff",
-    "ü€".encode(), b"# HELP vllm:gpu_prefix_cache_queries_total blocks\n", b"# TYPE vllm:x counter\n",
+    b"NaN", b"+Inf", b"-Inf", b"-1", b"1e999", b"1e-400", b"0x10", b"1_000", b"9" * 400, b"9" * 5_000, b"1.5.5",
+    b"\xff", "ü€".encode(), b"# HELP vllm:gpu_prefix_cache_queries_total blocks\n", b"# TYPE vllm:x counter\n",
     b'engine="1"', b',engine="0"', b'model_name=""', b" 1700000000000", b' # {a="b"} 1 2', b"vllm:", b"ray_",
     b"_total", b"_created", b"x" * 5_000, b"{" * 200, b'a="' * 100,
 ]  # fmt: skip
