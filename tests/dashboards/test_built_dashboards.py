@@ -148,3 +148,20 @@ def test_the_documentation_names_every_dashboard_and_file(repository: Path) -> N
         assert f"| {dashboard.title.removeprefix('hitcurve / ')} (`{dashboard.uid}`) |" in text
     for name in re.findall(r"`(hitcurve-[a-z-]+\.yml)`", text):
         assert (repository / "dashboards/prometheus/rules" / name).is_file(), name
+
+
+def test_searches_for_traces_name_attributes_that_the_engine_patch_writes(repository: Path) -> None:
+    documented = (repository / "docs" / "engine_spans.md").read_text(encoding="utf-8")
+    searches = [
+        panel.traces.query
+        for dashboard in DASHBOARDS
+        for row in dashboard.rows
+        for panel in row.panels
+        if panel.traces is not None
+    ]
+    named = {name for search in searches for name in re.findall(r"span\.(hitcurve\.[a-z_.]+)", search)}
+    assert len(searches) == 5
+    assert named
+    for name in named:
+        general = re.sub(r"miss_tokens\.\w+", "miss_tokens.<reason>", name)
+        assert f"`{general}`" in documented, name

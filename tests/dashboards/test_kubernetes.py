@@ -14,6 +14,8 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from hitcurve_dashboards.boards import DASHBOARDS
+
 OPERATOR = "monitoring.coreos.com/v1"
 KUBERNETES = "1.32"
 Objects = dict[tuple[str, str], dict[str, Any]]
@@ -48,7 +50,7 @@ def test_every_object_is_valid_in_one_namespace(objects: Objects) -> None:
         if one["apiVersion"] != OPERATOR:
             kubernetes_validate.validate(one, KUBERNETES, strict=True)
     assert kinds == {
-        "ConfigMap": 7,
+        "ConfigMap": len(DASHBOARDS) + 1,
         "Deployment": 1,
         "NetworkPolicy": 1,
         "PodMonitor": 1,

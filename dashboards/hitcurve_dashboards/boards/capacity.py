@@ -99,12 +99,44 @@ _PRESSURE = Row(
     ),
 )
 
+_ON_TARGET = 'target=~"$target",engine=~"$engine"'
+_NO_POOL_CURVE = "no engine has the engine patch with HITCURVE_POOL_CURVE=on"
+_OTHER_POOLS = (
+    f"{rate('hitcurve_engine_pool_curve_hit_tokens_total', _ON_TARGET, 'pool')} / ignoring (pool) group_left () "
+    f"({rate('hitcurve_engine_pool_curve_query_tokens_total', _ON_TARGET)} > 0)"
+)
+_OTHERS = Row(
+    "What another pool would hit (needs the engine patch with HITCURVE_POOL_CURVE=on)",
+    (
+        Panel(
+            "Hit rate by size of the pool",
+            "timeseries",
+            "What would half, twice or four times the pool hit with this traffic? An estimate from a sample.",
+            (Query(_OTHER_POOLS, "{{pool}}", may_be_empty=_NO_POOL_CURVE),),
+            unit="percentunit",
+            minimum=0,
+            maximum=1,
+            no_value="Needs HITCURVE_POOL_CURVE=on",
+        ),
+        Panel(
+            "Hit rate against the size of the pool, now",
+            "bargauge",
+            "Where does more memory stop paying? Where two neighbours are alike, the larger one buys nothing.",
+            (Query(_OTHER_POOLS, "{{pool}}", instant=True, may_be_empty=_NO_POOL_CURVE),),
+            unit="percentunit",
+            minimum=0,
+            maximum=1,
+            no_value="Needs HITCURVE_POOL_CURVE=on",
+        ),
+    ),
+)
+
 CAPACITY = Dashboard(
     "hitcurve-capacity",
     "hitcurve / Capacity",
     "Is the pool large enough? What more memory would buy: hitcurve estimate. Needs the hitcurve exporter.",
     EXPORTER_VARIABLES,
-    (_SIZE, _PRESSURE),
+    (_SIZE, _PRESSURE, _OTHERS),
     CUTS,
     time_from="now-24h",
     refresh="5m",

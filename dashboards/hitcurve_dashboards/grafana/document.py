@@ -11,11 +11,22 @@ from typing import Any
 
 from hitcurve_dashboards.grafana.layout import Place, placed
 from hitcurve_dashboards.grafana.looks import custom_defaults, options_of
-from hitcurve_dashboards.grafana.records import Annotation, Dashboard, Override, Panel, Query, Row, Variable
+from hitcurve_dashboards.grafana.records import (
+    Annotation,
+    Dashboard,
+    Override,
+    Panel,
+    Query,
+    Row,
+    TextVariable,
+    TraceQuery,
+    Variable,
+)
 
 __all__ = ["DATASOURCE", "as_document", "as_text"]
 
 DATASOURCE: Mapping[str, str] = {"type": "prometheus", "uid": "${datasource}"}
+_TEMPO: Mapping[str, str] = {"type": "tempo", "uid": "${tempo_datasource}"}
 _GRAFANA: Mapping[str, str] = {"type": "grafana", "uid": "-- Grafana --"}
 _METRIC = re.compile(
     r"\b(?:hitcurve_[a-z0-9_]+|vllm[:_][a-z0-9_]+|[a-z_]+:(?:hitcurve|vllm)_[a-z_]+:[a-z0-9_]+)\b"
@@ -41,7 +52,7 @@ def as_document(dashboard: Dashboard) -> dict[str, Any]:
         "refresh": dashboard.refresh,
         "schemaVersion": _SCHEMA_VERSION,
         "tags": ["hitcurve"],
-        "templating": {"list": [_datasource_variable(), *map(_variable, dashboard.variables)]},
+        "templating": {"list": list(_all_variables(dashboard))},
         "time": {"from": dashboard.time_from, "to": "now"},
         "timezone": "browser",
         "title": dashboard.title,
@@ -65,15 +76,36 @@ def _links() -> dict[str, Any]:
     }
 
 
-def _datasource_variable() -> dict[str, Any]:
+def _all_variables(dashboard: Dashboard) -> Iterator[dict[str, Any]]:
+    yield _datasource_variable("datasource", "Data source", "prometheus")
+    if any(panel.traces for row in dashboard.rows for panel in row.panels):
+        yield _datasource_variable("tempo_datasource", "Traces", "tempo")
+    yield from map(_variable, dashboard.variables)
+    yield from map(_text_variable, dashboard.texts)
+
+
+def _text_variable(variable: TextVariable) -> dict[str, Any]:
+    shown = {"selected": True, "text": variable.default, "value": variable.default}
+    return {
+        "current": shown,
+        "hide": 0,
+        "label": variable.title,
+        "name": variable.name,
+        "options": [dict(shown)],
+        "query": variable.default,
+        "type": "textbox",
+    }
+
+
+def _datasource_variable(name: str, label: str, kind: str) -> dict[str, Any]:
     return {
         "hide": 0,
         "includeAll": False,
-        "label": "Data source",
+        "label": label,
         "multi": False,
-        "name": "datasource",
+        "name": name,
         "options": [],
-        "query": "prometheus",
+        "query": kind,
         "refresh": 1,
         "regex": "",
         "type": "datasource",
@@ -149,10 +181,11 @@ def _panel(uid: str, panel: Panel, place: Place) -> dict[str, Any]:
     }
     if panel.kind == "text":
         return document
+    targets = [_target(query, chr(ord("A") + position)) for position, query in enumerate(panel.queries)]
     document |= {
-        "datasource": dict(DATASOURCE),
+        "datasource": dict(_TEMPO if panel.traces else DATASOURCE),
         "fieldConfig": {"defaults": _defaults(panel), "overrides": [_override(one) for one in panel.overrides]},
-        "targets": [_target(query, chr(ord("A") + position)) for position, query in enumerate(panel.queries)],
+        "targets": [_trace_target(panel.traces)] if panel.traces else targets,
     }
     if panel.transformations:
         document["transformations"] = [dict(one) for one in panel.transformations]
@@ -210,6 +243,18 @@ def _target(query: Query, ref_id: str) -> dict[str, Any]:
         "legendFormat": query.legend or "__auto",
         "range": not query.instant,
         "refId": ref_id,
+    }
+
+
+def _trace_target(query: TraceQuery) -> dict[str, Any]:
+    return {
+        "datasource": dict(_TEMPO),
+        "filters": [],
+        "limit": query.limit,
+        "query": query.query,
+        "queryType": "traceql",
+        "refId": "A",
+        "tableType": "spans",
     }
 
 

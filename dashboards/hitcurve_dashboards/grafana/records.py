@@ -4,9 +4,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-__all__ = ["Annotation", "Dashboard", "Override", "Panel", "PanelKind", "Query", "Row", "Variable"]
+__all__ = [
+    "Annotation",
+    "Dashboard",
+    "Override",
+    "Panel",
+    "PanelKind",
+    "Query",
+    "Row",
+    "TextVariable",
+    "TraceQuery",
+    "Variable",
+]
 
-PanelKind = Literal["timeseries", "stat", "table", "state-timeline", "heatmap", "bargauge", "text"]
+PanelKind = Literal["timeseries", "stat", "table", "state-timeline", "heatmap", "bargauge", "text", "traces"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +34,14 @@ class Query:
     heatmap: bool = False
     exemplars: bool = False
     may_be_empty: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TraceQuery:
+    """A search for traces in Tempo's TraceQL, or ``$name`` of a text variable that holds one trace id."""
+
+    query: str
+    limit: int = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +65,8 @@ class Panel:
     kind: PanelKind
     question: str
     queries: tuple[Query, ...] = ()
+    traces: TraceQuery | None = None
+    """What it asks of Tempo; it has no ``queries`` then."""
     unit: str = "short"
     width: int = 12
     height: int = 8
@@ -88,6 +109,15 @@ class Variable:
 
 
 @dataclass(frozen=True, slots=True)
+class TextVariable:
+    """A variable that somebody types, or a link fills."""
+
+    name: str
+    title: str
+    default: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Annotation:
     """Marks on the time axis: where ``expr`` has a value, or events that carry ``tags`` in Grafana's own store."""
 
@@ -109,5 +139,6 @@ class Dashboard:
     variables: tuple[Variable, ...]
     rows: tuple[Row, ...]
     annotations: tuple[Annotation, ...] = ()
+    texts: tuple[TextVariable, ...] = ()
     time_from: str = "now-1h"
     refresh: str = "30s"

@@ -14,6 +14,7 @@ _TEMPLATED = re.compile(r"\$\{\w*datasource\}|\$\w*datasource|-- Grafana --")
 _UNIT = re.compile(r"(short|none|s|ms|bytes|percentunit|(count|suffix|prefix):.+)")
 _LABEL_VALUES = re.compile(r"label_values\((?P<series>.+), (?P<label>\w+)\)")
 _FIXED_RANGE = re.compile(r"\b(?:rate|irate|increase)\([^\[]*\[(?!\$__rate_interval\])")
+_ONE_TRACE = re.compile(r"\$\w+")
 _REPLICA_LABELS = ("target", "instance")
 
 Document = Mapping[str, Any]
@@ -57,7 +58,12 @@ def _variables(document: Document, known: Known) -> Iterator[str]:
         yield "no variable 'datasource' labelled 'Data source'"
     if "job" not in variables or not variables.keys() & set(_REPLICA_LABELS):
         yield "no variable for job, or none for target or instance"
+    traces = variables.pop("tempo_datasource", None)
+    if traces is not None and traces["type"] != "datasource":
+        yield "the variable 'tempo_datasource' is no data source"
     for name, variable in variables.items():
+        if variable["type"] == "textbox":
+            continue
         yield from (f"variable {name}: {problem}" for problem in _variable(variable, known))
 
 
@@ -143,6 +149,9 @@ def _targets(panel: Document, known: Known) -> Iterator[str]:
     for target in targets:
         if not _TEMPLATED.fullmatch(target.get("datasource", {}).get("uid", "")):
             yield "the data source of a query is fixed"
+        if target.get("datasource", {}).get("type") == "tempo":
+            yield from _trace_search(target["query"])
+            continue
         if _FIXED_RANGE.search(target["expr"]):
             yield "a fixed range under rate or increase: use $__rate_interval"
         if len(targets) > 1 and target["legendFormat"] == "__auto":
@@ -151,6 +160,14 @@ def _targets(panel: Document, known: Known) -> Iterator[str]:
         yield from problems
         if not any(problem.startswith("no PromQL") for problem in problems):
             yield from _scoped(target["expr"])
+
+
+def _trace_search(query: str) -> Iterator[str]:
+    """A search in TraceQL names its span, else it reads everything Tempo has; braces must match."""
+    if _ONE_TRACE.fullmatch(query):
+        return
+    if not query.startswith('{ name="prefix_cache.') or query.count("{") != query.count("}"):
+        yield "no TraceQL search of a span of the engine patch"
 
 
 def _scoped(expr: str) -> Iterator[str]:

@@ -13,6 +13,16 @@ PATCH_ALERTS = RuleGroup(
     "hitcurve-alert-patch",
     (
         Alert(
+            "PrefixCacheIsolationViolated",
+            "increase(hitcurve_engine_stale_hit_tokens_total[15m]) > 0",
+            "1m",
+            "critical",
+            f"{_ENGINE} serves adapter {{{{ $labels.adapter }}}} from blocks of other weights.",
+            "{{ $value | humanize }} hit tokens in 15 minutes were computed by an earlier load of the adapter; "
+            "answers built on them are wrong.",
+            "prefix-cache-isolation-violated",
+        ),
+        Alert(
             "PrefixCacheCapacityMisses",
             f"{_CAPACITY} / ({_QUERY} > 100) > 0.3",
             "30m",
