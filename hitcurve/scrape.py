@@ -41,7 +41,8 @@ def fetch(
     """Get ``url`` directly (no proxy) and never raise for what the other side does.
 
     ``timeout_s`` bounds every wait and the whole answer. Refused connections, timeouts, cut answers and bodies
-    above ``max_bytes`` become ``Scrape.error``; an HTTP error status is an answer and keeps its status and body.
+    above ``max_bytes`` become ``Scrape.error``; an HTTP error status is an answer and keeps its status and body. So
+    is a redirect, which is not followed.
     A URL that is not http or https raises ValueError.
     """
     if not url.startswith(("http://", "https://")):
@@ -83,9 +84,16 @@ class _Reading:
         return b"".join(parts)
 
 
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """A redirect could lead anywhere, so it is an answer with its status like any other."""
+
+    def redirect_request(self, *of_no_interest: object) -> None:
+        """Follow none."""
+
+
 def _answer(url: str, timeout_s: float, reading: _Reading) -> tuple[int, bytes, str | None]:
     request = urllib.request.Request(url, headers={"Accept": ACCEPT, "User-Agent": "hitcurve"})
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirect)
     try:
         with opener.open(request, timeout=timeout_s) as response:
             return response.status, reading.body(response), response.headers.get("Content-Type")

@@ -109,7 +109,13 @@ def exporter(
         level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
     ended_by = asyncio.run(
-        serve(effective, read if config else None, core_monitor, SystemClock(), on_listening=_print_address)
+        serve(
+            effective,
+            read if config or web_config else None,
+            core_monitor,
+            SystemClock(),
+            on_listening=_print_address,
+        )
     )
     if ended_by is signal.SIGINT:
         raise KeyboardInterrupt

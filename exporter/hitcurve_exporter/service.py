@@ -32,6 +32,7 @@ from hitcurve_exporter.web.api import engines_as_json
 from hitcurve_exporter.web.application import application
 from hitcurve_exporter.web.basic_auth import PasswordCheck
 from hitcurve_exporter.web.curve_api import curve_as_json, engine_named
+from hitcurve_exporter.web.foreign import is_loopback
 from hitcurve_exporter.web.landing_page import landing_page
 from hitcurve_exporter.web.marks import Mark
 from hitcurve_exporter.web.tls import load_certificate, server_context
@@ -117,6 +118,16 @@ class ExporterService:
     def allow_marks(self) -> bool:
         """Whether marks are accepted from other machines."""
         return self._config.allow_marks
+
+    @property
+    def listens_on_loopback(self) -> bool:
+        """Whether only this machine can reach it."""
+        return is_loopback(self._config.listen.host) or self._config.listen.host == "localhost"
+
+    @property
+    def allowed_hosts(self) -> frozenset[str]:
+        """Host names by which it may be asked besides addresses and ``localhost``."""
+        return frozenset(self._config.allowed_hosts)
 
     def now_s(self) -> float:
         """Unix time."""

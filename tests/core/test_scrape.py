@@ -66,6 +66,26 @@ def test_an_error_status_keeps_its_body(serve: Callable[[Answer], str]) -> None:
     assert fetched(url) == Scrape(5.0, 6.0, url, 503, b"wait", "text/plain; version=0.0.4")
 
 
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_is_not_followed(status: int, serve: Callable[[Answer], str]) -> None:
+    asked = []
+
+    def elsewhere(handler: http.server.BaseHTTPRequestHandler) -> None:
+        asked.append(handler.path)
+        respond(handler, 200, b"up 1\n", 5)
+
+    place = serve(elsewhere)
+
+    def answer(handler: http.server.BaseHTTPRequestHandler) -> None:
+        handler.send_response(status)
+        handler.send_header("Location", place)
+        handler.send_header("Content-Length", "0")
+        handler.end_headers()
+
+    scrape = fetched(serve(answer))
+    assert (scrape.status, scrape.error, scrape.body, asked) == (status, None, b"", [])
+
+
 def test_the_largest_page_allowed_and_one_byte_more(serve: Callable[[Answer], str]) -> None:
     url = serve(lambda handler: respond(handler, 200, b"x" * 100, 100))
     assert fetched(url).body == b"x" * 100

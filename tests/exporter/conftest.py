@@ -205,8 +205,9 @@ def start_exporter() -> Iterator[Callable[..., RunningExporter]]:
         config: ExporterConfig,
         read_again: Callable[[], ExporterConfig] | None = None,
         monitor_factory: MonitorFactory | None = None,
+        host: str = "127.0.0.1",
     ) -> RunningExporter:
-        config = replace(config, listen=ListenAddress("127.0.0.1", 0))
+        config = replace(config, listen=ListenAddress(host, 0))
         exporter = RunningExporter(config, read_again, monitor_factory or core_monitor)
         running.append(exporter)
         return exporter

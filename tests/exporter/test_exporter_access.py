@@ -18,6 +18,8 @@ class Site:
     """Notes what it is told."""
 
     ready = True
+    listens_on_loopback = True
+    allowed_hosts: frozenset[str] = frozenset()
 
     def __init__(self, allow_marks: bool) -> None:
         self.allow_marks = allow_marks

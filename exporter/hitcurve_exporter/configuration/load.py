@@ -1,5 +1,6 @@
 """Reading and validating the exporter's configuration, from a file or from the command line."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -53,10 +54,12 @@ KEYS: Final = (
     "source",
     "curve",
     "allow_marks",
+    "allowed_hosts",
     "web_config_file",
 )
 SHORTEST_INTERVAL_S: Final = 0.1
 MOST_WINDOWS: Final = 12
+_HOST_NAME: Final = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,252})")
 
 
 def configuration_from_file(path: Path) -> ExporterConfig:
@@ -95,6 +98,7 @@ def configuration_from_file(path: Path) -> ExporterConfig:
         request_window=document.read("request_window", a_whole_number(1), 1_000),
         curve=read_curve_settings(document),
         allow_marks=document.read("allow_marks", a_flag, False),
+        allowed_hosts=document.read_list("allowed_hosts", a_host_name) or (),
         web=_web(document, path.parent),
     )
 
@@ -143,6 +147,13 @@ def an_interval(text: str) -> float:
     if seconds < SHORTEST_INTERVAL_S:
         raise Unsuitable(f"a duration such as 15s, at least {format_duration(SHORTEST_INTERVAL_S)}")
     return seconds
+
+
+def a_host_name(text: str) -> str:
+    """A name without port."""
+    if not _HOST_NAME.fullmatch(text):
+        raise Unsuitable("a host name such as exporter.example, without port")
+    return text.lower().rstrip(".")
 
 
 def _windows(document: Section, interval_s: float) -> tuple[float, ...]:

@@ -64,6 +64,7 @@ class ExporterConfig:
     request_window: int = 1_000
     curve: CurveConfig = field(default_factory=CurveConfig)
     allow_marks: bool = False
+    allowed_hosts: tuple[str, ...] = ()
     file_sd: tuple[FileDiscovery, ...] = ()
     http_sd: tuple[HttpDiscovery, ...] = ()
     shard: Shard = field(default_factory=Shard)

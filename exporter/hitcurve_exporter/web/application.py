@@ -2,7 +2,6 @@
 
 import asyncio
 import gzip
-import ipaddress
 import json
 from collections.abc import Sequence
 from typing import Final
@@ -16,6 +15,7 @@ from hitcurve_exporter.page.document import PageFormat
 from hitcurve_exporter.page.negotiation import format_for
 from hitcurve_exporter.web.basic_auth import PasswordCheck, password_middleware
 from hitcurve_exporter.web.curve_api import NoSuchEngine
+from hitcurve_exporter.web.foreign import foreign_guard, is_loopback
 from hitcurve_exporter.web.marks import BadMark, parse_mark
 from hitcurve_exporter.web.site import Site
 
@@ -40,7 +40,9 @@ def application(
     """
     routes = _Routes(site)
     guards = [] if passwords is None else [password_middleware(passwords)]
-    app = web.Application(client_max_size=_MOST_REQUEST_BYTES, middlewares=[*middlewares, *guards])
+    app = web.Application(
+        client_max_size=_MOST_REQUEST_BYTES, middlewares=[*middlewares, foreign_guard(site), *guards]
+    )
 
     async def add_headers(request: web.Request, response: web.StreamResponse) -> None:
         response.headers.update(headers)
@@ -94,7 +96,7 @@ class _Routes:
         return web.Response(text="Not every target was scraped yet.\n", status=503)
 
     async def reload(self, request: web.Request) -> web.Response:
-        if not _from_loopback(request):
+        if not is_loopback(request.remote):
             return web.Response(text="A reload is accepted from this machine only; or send SIGHUP.\n", status=403)
         try:
             await self._site.reload()
@@ -103,7 +105,7 @@ class _Routes:
         return web.Response(text="The configuration was read again.\n")
 
     async def marks(self, request: web.Request) -> web.Response:
-        if not (self._site.allow_marks or _from_loopback(request)):
+        if not (self._site.allow_marks or is_loopback(request.remote)):
             sentence = "Marks are accepted from this machine only; 'allow_marks: true' lets others in."
             return _json_error(sentence, 403)
         try:
@@ -135,15 +137,6 @@ async def _page_response(request: web.Request, body: bytes, form: PageFormat) ->
         body = await asyncio.to_thread(gzip.compress, body, _GZIP_LEVEL, mtime=0)
         headers["Content-Encoding"] = "gzip"
     return web.Response(body=body, headers=headers)
-
-
-def _from_loopback(request: web.Request) -> bool:
-    try:
-        address = ipaddress.ip_address(request.remote or "")
-    except ValueError:
-        return False
-    mapped = getattr(address, "ipv4_mapped", None)
-    return (mapped or address).is_loopback
 
 
 def _json_error(sentence: str, status: int) -> web.Response:

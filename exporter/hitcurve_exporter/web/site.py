@@ -21,6 +21,16 @@ class Site(Protocol):
         """Whether marks are accepted from other machines."""
         ...
 
+    @property
+    def listens_on_loopback(self) -> bool:
+        """Whether only this machine can reach the exporter."""
+        ...
+
+    @property
+    def allowed_hosts(self) -> frozenset[str]:
+        """Host names by which it may be asked besides addresses and ``localhost``."""
+        ...
+
     def now_s(self) -> float:
         """Unix time."""
         ...
