@@ -41,8 +41,8 @@ def fetch(
     """Get ``url`` directly (no proxy) and never raise for what the other side does.
 
     ``timeout_s`` bounds every wait and the whole answer. Refused connections, timeouts, cut answers and bodies
-    above ``max_bytes`` become ``Scrape.error``; an HTTP error status is an answer and keeps its status and body. So
-    is a redirect, which is not followed.
+    above ``max_bytes`` become ``Scrape.error``; an HTTP error status is an answer and keeps its status and body.
+    So is a redirect, which is not followed.
     A URL that is not http or https raises ValueError.
     """
     if not url.startswith(("http://", "https://")):

@@ -169,3 +169,19 @@ def test_names_match_whole_and_repeated_series_count_once() -> None:
 def test_help_texts_of_wanted_names() -> None:
     page = parse_page("# HELP up Number of blocks.\n# HELP down No.\nup 1\n", frozenset({"up"}))
     assert page.helps == {"up": "Number of blocks."}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "a " + "9" * 1_000_000 + "x",
+        "a 1 " + "9" * 1_000_000 + "x",
+        "a 1" + " " * 1_000_000 + "x",
+        'a{b="' + "\\n" * 500_000 + '" x} 1',
+        "a{" + 'b="' * 300_000 + "} 1",
+    ],
+    ids=["digits", "timestamp", "blanks", "escapes", "labels"],
+)
+def test_a_line_without_end_is_refused_in_one_go(line: str) -> None:
+    """With a pattern that looks at every split of it, this would take hours."""
+    assert parse_sample(line) is None
