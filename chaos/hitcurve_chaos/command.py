@@ -10,16 +10,18 @@ import typer
 
 from hitcurve.errors import BadFinding, UsageError
 from hitcurve_chaos.calls import HttpTransport
+from hitcurve_chaos.carry_out import RunRequest, carry_out
 from hitcurve_chaos.clock import SystemClock
 from hitcurve_chaos.console import table_console
-from hitcurve_chaos.interrupts import ended_like_interrupted
+from hitcurve_chaos.grafana import annotate
 from hitcurve_chaos.junit import require_writable, write_junit
+from hitcurve_chaos.markdown import summary, write_summary
+from hitcurve_chaos.parameters import seconds
 from hitcurve_chaos.progress import ConsoleProgress
-from hitcurve_chaos.reachable import require_answering
 from hitcurve_chaos.recover import recover as recover_run
-from hitcurve_chaos.run_record import RunRecord
-from hitcurve_chaos.runner import plan, run_scenarios
+from hitcurve_chaos.runner import Results
 from hitcurve_chaos.scenarios.registry import SCENARIOS
+from hitcurve_chaos.suite import find_suite, plan_suite
 from hitcurve_chaos.tables import dry_run_table, recovered_table, scenario_table, verdict_table
 from hitcurve_chaos.targets import choose_target, load_targets, require_allowed
 from hitcurve_chaos.verdict import as_json as verdict_as_json
@@ -50,6 +52,8 @@ def list_scenarios(
             "name": scenario.name,
             "title": scenario.title,
             "expected": scenario.expected,
+            "under_load": scenario.under_load,
+            "needs": list(scenario.needs),
             "parameters": [
                 {"name": p.name, "kind": p.kind, "default": p.default, "help": p.help}
                 for p in scenario.all_parameters()
@@ -61,15 +65,19 @@ def list_scenarios(
 
 
 @app.command(
-    epilog="Example: hitcurve chaos run reset-prefix-cache pool-pressure --targets chaos/targets.example.yaml "
-    "--target local --baseline 15s --hold 20s --out runs/tonight"
+    epilog="Examples: 'hitcurve chaos run nightly --targets targets.yaml', 'hitcurve chaos run reset-idle pause "
+    "--targets chaos/targets.example.yaml --target own --out runs/tonight --markdown summary.md'"
 )
 def run(
-    scenarios: Annotated[list[str], typer.Argument(help="Scenarios, in order; see 'hitcurve chaos list'.")],
+    names: Annotated[
+        list[str], typer.Argument(help="A suite (smoke, nightly, soak, a YAML file), or scenarios in order.")
+    ],
     targets: Annotated[Path, typer.Option(help="Target file (YAML): the only engines that may be touched.")],
     target: Annotated[str | None, typer.Option(help="Which target, where the file lists several.")] = None,
     out: Annotated[Path | None, typer.Option(help="New run folder (default: runs/chaos-TIME).")] = None,
-    seed: Annotated[int | None, typer.Option(help="Decides prompts and names; a new one unless given.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Decides order, prompts and names; a new one by default.")
+    ] = None,
     baseline: Annotated[str | None, typer.Option(help="Steady for so long before the fault (15s).")] = None,
     baseline_within: Annotated[str | None, typer.Option(help="Give up on the baseline after (120s).")] = None,
     hold: Annotated[str | None, typer.Option(help="How long the fault lasts or is watched (20s).")] = None,
@@ -77,13 +85,24 @@ def run(
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="NAME=VALUE: another parameter; may be repeated.")
     ] = None,
-    junit: Annotated[Path | None, typer.Option(help="Also write the verdicts as JUnit XML.")] = None,
+    shuffle: Annotated[
+        bool | None, typer.Option(help="Order by the seed, or as listed; by default what the suite says.")
+    ] = None,
+    repeat_for: Annotated[str | None, typer.Option(help="Begin again until so long has passed (4h).")] = None,
+    no_skips: Annotated[bool, typer.Option("--no-skips", help="Exit 1 where a scenario could not run.")] = False,
+    junit: Annotated[Path | None, typer.Option(help="Also write verdicts and hypotheses as JUnit XML.")] = None,
+    markdown: Annotated[Path | None, typer.Option(help="Append a summary to this file.")] = None,
+    grafana: Annotated[str | None, typer.Option(help="Mark faults there (key: GRAFANA_TOKEN).")] = None,
+    metrics_listen: Annotated[
+        str | None, typer.Option(help="HOST:PORT of a page with hitcurve_chaos_active{scenario}.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the verdicts as JSON.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done; touch nothing.")] = False,
 ) -> None:
-    """Run scenarios on a target and judge what the curve did.
+    """Run a suite or scenarios on a target and judge what the cache did.
 
-    Exit code 0: every verdict is ok; 1: one is bad, no_data or invalid; 2: wrong usage; 3: no engine or no load.
+    Exit code 0: every verdict is ok; 1: one is bad, no_data or invalid, or nothing could be tried; 2: wrong usage;
+    3: no engine or no load.
     """
     common = {
         "baseline": baseline,
@@ -91,35 +110,58 @@ def run(
         "hold": hold,
         "recover_within": recover_within,
     }
-    parameters = {name: value for name, value in common.items() if value is not None} | _assignments(
-        settings or []
-    )
+    overrides = {name: value for name, value in common.items() if value is not None} | _assignments(settings or [])
+    suite = find_suite(names)
     chosen = choose_target(load_targets(targets), target)
     require_allowed(chosen)
-    planned = plan(scenarios, parameters)
+    drawn = random.SystemRandom().randrange(_LARGEST_SEED) if seed is None else seed
+    planned = plan_suite(suite, overrides, drawn, shuffled=shuffle)
     if dry_run:
         table_console().print(dry_run_table(chosen, planned))
         return
-    drawn = random.SystemRandom().randrange(_LARGEST_SEED) if seed is None else seed
-    folder = out or Path("runs") / time.strftime("chaos-%Y%m%d-%H%M%S")
-    transport = HttpTransport()
-    chosen.admin_headers()
-    if junit is not None and junit.resolve().parent != folder.resolve():
-        require_writable(junit)
-    require_answering(chosen, transport)
-    record = RunRecord(folder, chosen, scenarios, drawn, transport, SystemClock())
-    with ended_like_interrupted(), record:
-        verdicts = run_scenarios(chosen, scenarios, folder, drawn, parameters, ConsoleProgress())
+    for file in (junit, markdown):
+        if file is not None and out is not None and file.resolve().parent == out.resolve():
+            continue
+        if file is not None:
+            require_writable(file)
+    request = RunRequest(
+        target=chosen,
+        planned=planned,
+        folder=out or Path("runs") / time.strftime("chaos-%Y%m%d-%H%M%S"),
+        seed=drawn,
+        repeat_for_s=_duration(repeat_for) if repeat_for else suite.repeat_for_s,
+        metrics_listen=metrics_listen,
+    )
+    results = carry_out(request, ConsoleProgress())
     if junit is not None:
-        write_junit(junit, chosen.name, verdicts)
+        write_junit(junit, chosen.name, results.verdicts, results.skipped, suite=suite.title)
+    if markdown is not None:
+        write_summary(markdown, summary(suite.title, chosen.name, drawn, results.verdicts, results.skipped))
     if as_json:
-        print(json.dumps([verdict_as_json(verdict) for verdict in verdicts], indent=1))
+        print(json.dumps([verdict_as_json(verdict) for verdict in results.verdicts], indent=1))
     else:
-        table_console().print(verdict_table(verdicts))
-        print(f"run folder: {folder}   report: hitcurve report {folder}")
-    failed = [f"{verdict.scenario} is {verdict.verdict}" for verdict in verdicts if verdict.verdict != "ok"]
+        table_console().print(verdict_table(results.verdicts, results.skipped))
+        print(f"run folder: {request.folder}   report: hitcurve report {request.folder}")
+    if grafana is not None:
+        annotate(grafana, results.verdicts, HttpTransport())
+    _tell_finding(results, request.folder, no_skips=no_skips)
+
+
+def _tell_finding(results: Results, folder: Path, *, no_skips: bool) -> None:
+    failed = [
+        f"{verdict.scenario} is {verdict.verdict}" for verdict in results.verdicts if verdict.verdict != "ok"
+    ]
     if failed:
-        raise BadFinding(f"{len(failed)} of {len(verdicts)} scenarios failed: {', '.join(failed)}; see {folder}.")
+        raise BadFinding(
+            f"{len(failed)} of {len(results.verdicts)} scenarios failed: {', '.join(failed)}; see {folder}."
+        )
+    if not results.verdicts:
+        raise BadFinding(
+            f"nothing could be tried: all {len(results.skipped)} scenarios were skipped; see {folder}."
+        )
+    if no_skips and results.skipped:
+        names = ", ".join(one.scenario for one in results.skipped)
+        raise BadFinding(f"{len(results.skipped)} scenarios were skipped ({names}); see {folder}.")
 
 
 @app.command(epilog="Example: hitcurve chaos recover runs/chaos-20260101-030000")
@@ -143,6 +185,13 @@ def recover(
     left = [item.scenario for item in done if not item.undo.restored]
     if left:
         raise BadFinding(f"system not restored: the faults of {', '.join(left)} were not undone; undo by hand.")
+
+
+def _duration(text: str) -> float:
+    try:
+        return seconds(text)
+    except ValueError:
+        raise UsageError(f"--repeat-for {text} is no duration; write for example 4h.") from None
 
 
 def _assignments(words: list[str]) -> dict[str, object]:

@@ -87,7 +87,7 @@ class Judgement:
     name: str
     value: Value
     met: bool | None
-    sentence: str
+    sentence: str = ""
     """What was measured and what was expected, with the type of the tolerance: for the problems of a verdict."""
 
 

@@ -16,6 +16,7 @@ JOURNAL_FILE = "journal.jsonl"
 _BEGIN = b'{"at_s": '
 
 Event = Literal[
+    "scenario_skipped",
     "scenario_started",
     "baseline_started",
     "hypothesis_met",

@@ -1,4 +1,4 @@
-"""Verdicts as JUnit XML, for CI: a bad one is a failure, one without a finding an error."""
+"""Verdicts and their hypotheses as JUnit XML: bad is a failure, no finding an error, skipped is skipped."""
 
 import errno
 import os
@@ -7,7 +7,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from hitcurve.errors import UsageError
-from hitcurve_chaos.verdict import Verdict
+from hitcurve_chaos.verdict import Skipped, Verdict
 
 __all__ = ["require_writable", "write_junit"]
 
@@ -24,24 +24,26 @@ def require_writable(path: Path) -> None:
         raise _unwritable(path, error) from error
 
 
-def write_junit(path: Path, target: str, verdicts: Sequence[Verdict]) -> None:
-    """Write one test case per verdict, whole or not at all; UsageError where the file cannot be written."""
-    bad = sum(verdict.verdict == "bad" for verdict in verdicts)
-    errors = sum(verdict.verdict in ("no_data", "invalid") for verdict in verdicts)
-    suite = ElementTree.Element(
-        "testsuite",
-        {
-            "name": f"hitcurve chaos on {target}",
-            "tests": str(len(verdicts)),
-            "failures": str(bad),
-            "errors": str(errors),
-        },
-    )
+def write_junit(
+    path: Path, target: str, verdicts: Sequence[Verdict], skipped: Sequence[Skipped] = (), *, suite: str = "chaos"
+) -> None:
+    """One case for each verdict and one for each of its hypotheses, whole or not at all.
+
+    UsageError where the file cannot be written. A hypothesis without a value is an error, as its verdict is.
+    """
+    root = ElementTree.Element("testsuite", {"name": f"hitcurve {suite} on {target}"})
     for verdict in verdicts:
-        _add_case(suite, target, verdict)
+        _add_case(root, target, verdict)
+    for one in skipped:
+        case = _case(root, target, one.scenario)
+        ElementTree.SubElement(case, "skipped", {"message": one.reason})
+    cases = root.findall("testcase")
+    for name, kind in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+        root.set(name, str(sum(case.find(kind) is not None for case in cases)))
+    root.set("tests", str(len(cases)))
     draft = _draft(path)
     try:
-        ElementTree.ElementTree(suite).write(draft, encoding="utf-8", xml_declaration=True)
+        ElementTree.ElementTree(root).write(draft, encoding="utf-8", xml_declaration=True)
         os.replace(draft, path)
     except OSError as error:
         raise _unwritable(path, error) from error
@@ -55,10 +57,12 @@ def _unwritable(path: Path, error: OSError) -> UsageError:
     return UsageError(f"{path} cannot be written ({error.strerror}); name another file with --junit.")
 
 
-def _add_case(suite: ElementTree.Element, target: str, verdict: Verdict) -> None:
-    case = ElementTree.SubElement(
-        suite, "testcase", {"classname": f"hitcurve.chaos.{target}", "name": verdict.scenario}
-    )
+def _case(root: ElementTree.Element, target: str, name: str) -> ElementTree.Element:
+    return ElementTree.SubElement(root, "testcase", {"classname": f"hitcurve.chaos.{target}", "name": name})
+
+
+def _add_case(root: ElementTree.Element, target: str, verdict: Verdict) -> None:
+    case = _case(root, target, verdict.scenario)
     if verdict.baseline_from_s is not None and verdict.finished_at_s is not None:
         case.set("time", f"{verdict.finished_at_s - verdict.baseline_from_s:.3f}")
     properties = ElementTree.SubElement(case, "properties")
@@ -67,5 +71,17 @@ def _add_case(suite: ElementTree.Element, target: str, verdict: Verdict) -> None
             ElementTree.SubElement(properties, "property", {"name": name, "value": str(value)})
     if verdict.verdict != "ok":
         kind = "failure" if verdict.verdict == "bad" else "error"
-        child = ElementTree.SubElement(case, kind, {"type": verdict.verdict, "message": verdict.seen})
-        child.text = "\n".join([f"expected: {verdict.expected}", f"seen: {verdict.seen}", *verdict.problems])
+        child = ElementTree.SubElement(case, kind, {"type": verdict.verdict, "message": _legal(verdict.seen)})
+        child.text = _legal(
+            "\n".join([f"expected: {verdict.expected}", f"seen: {verdict.seen}", *verdict.problems])
+        )
+    for judgement in verdict.judgements:
+        case = _case(root, target, f"{verdict.scenario}.{judgement.name}")
+        if judgement.met is not True:
+            kind = "failure" if judgement.met is False else "error"
+            ElementTree.SubElement(case, kind, {"type": kind, "message": _legal(judgement.sentence)})
+
+
+def _legal(text: str) -> str:
+    """Without characters that XML cannot hold: an engine's answer may have any."""
+    return "".join(c if c in "\t\n\r" or c >= " " else "�" for c in text)

@@ -6,25 +6,38 @@ Every prompt is drawn anew, so that a probe shares no prefix with the load and w
 import json
 import os
 import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from hitcurve_chaos.calls import NoAnswer, Transport
 from hitcurve_chaos.clock import Clock
 from hitcurve_chaos.targets import Target
 
-__all__ = ["PROBE", "Probe", "ProbeAnswer"]
+__all__ = ["PROBE", "Probe", "ProbeAnswer", "Prompt"]
+
+Prompt = str | Sequence[int]
+"""Text, or token ids."""
 
 PROBE = "probe"
 """Name of this traffic in ``requests.jsonl``."""
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
+_TOKEN_IDS = range(33, 127)
+"""Ids that every vocabulary has; single printable characters in most."""
+_NONCE_TOKENS = 12
 _TIMEOUT_S = 30.0
+_MOST_AT_ONCE = 64
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeAnswer:
-    """Whether the engine completed a request, and how many prompt tokens it took from a cache (if it says)."""
+    """Whether the engine completed a request, what it answered, and how many prompt tokens came from a cache.
+
+    Everything but ``completed`` is unknown (``None``) where the engine does not say it.
+    """
 
     completed: bool
     cached_tokens: int | None = None
@@ -32,14 +45,32 @@ class ProbeAnswer:
     completion_tokens: int | None = None
     status: int | None = None
     reason: str | None = None
+    text: str | None = None
+    token_ids: tuple[int, ...] | None = None
+    margins: tuple[float | None, ...] = ()
+    """For each token, by how much (in nats) the engine preferred it to its second choice."""
+    duration_s: float | None = None
+
+    @property
+    def output(self) -> tuple[int, ...] | str | None:
+        """What was generated: token ids where the engine gives them, else the text."""
+        return self.token_ids if self.token_ids is not None else self.text
 
 
 class Probe:
     """Sends completions with prompts nobody else sends."""
 
     def __init__(
-        self, target: Target, transport: Transport, randomness: random.Random, clock: Clock, requests_file: Path
+        self,
+        target: Target,
+        transport: Transport,
+        randomness: random.Random,
+        clock: Clock,
+        requests_file: Path,
+        nonce: random.Random | None = None,
     ) -> None:
+        """``nonce`` makes prompts differ from those of every other run, also of one with the same seed."""
+        self._nonce = nonce or random.SystemRandom()
         self._target = target
         self._transport = transport
         self._random = randomness
@@ -50,19 +81,44 @@ class Probe:
         """A prompt of so many random words; at least as many tokens for any tokenizer."""
         return " ".join("".join(self._random.choices(_LETTERS, k=4)) for _ in range(words))
 
-    def ask(self, prompt: str, *, model: str | None = None) -> ProbeAnswer:
-        """One completion of one token, told of in ``requests.jsonl`` like all traffic of a run."""
+    def new_tokens(self, count: int) -> list[int]:
+        """A prompt of exactly so many random token ids, the first of which no other run draws."""
+        unique = min(count, _NONCE_TOKENS)
+        return self._nonce.choices(_TOKEN_IDS, k=unique) + self._random.choices(_TOKEN_IDS, k=count - unique)
+
+    def ask(
+        self,
+        prompt: Prompt,
+        *,
+        model: str | None = None,
+        salt: str | None = None,
+        max_tokens: int = 1,
+        more: Mapping[str, Any] | None = None,
+        engine: str | None = None,
+        timeout_s: float = _TIMEOUT_S,
+    ) -> ProbeAnswer:
+        """One greedy completion, told of in ``requests.jsonl`` like all traffic of a run.
+
+        ``more`` is added to the request's body; ``engine`` is another address than the target's.
+        """
         at_s = self._clock.now()
-        answer = self._ask(prompt, model or self._target.model)
-        self._tell(at_s, model or self._target.model, answer)
+        named = model or self._target.model
+        body: dict[str, Any] = {"model": named, "prompt": prompt, "max_tokens": max_tokens, "temperature": 0}
+        body |= {"cache_salt": salt} if salt is not None else {}
+        answer = self._ask(body | dict(more or {}), engine or self._target.engine, timeout_s)
+        self._tell(at_s, named, answer)
         return answer
 
-    def _ask(self, prompt: str, model: str) -> ProbeAnswer:
-        body = {"model": model, "prompt": prompt, "max_tokens": 1, "temperature": 0}
-        url = f"{self._target.engine}/v1/completions"
+    def ask_all(self, asks: Iterable[Callable[[], ProbeAnswer]], *, at_once: int = 8) -> list[ProbeAnswer]:
+        """Several ``ask`` calls at the same time, answers in the order of the calls."""
+        with ThreadPoolExecutor(min(at_once, _MOST_AT_ONCE)) as pool:
+            return [future.result() for future in [pool.submit(ask) for ask in asks]]
+
+    def _ask(self, body: Mapping[str, Any], engine: str, timeout_s: float) -> ProbeAnswer:
+        url, sent_s = f"{engine}/v1/completions", self._clock.now()
         try:
             answer = self._transport.send(
-                "POST", url, json_body=body, headers=self._target.headers(), timeout_s=_TIMEOUT_S
+                "POST", url, json_body=body, headers=self._target.headers(), timeout_s=timeout_s
             )
         except NoAnswer as error:
             return ProbeAnswer(False, reason=str(error))
@@ -71,12 +127,18 @@ class Probe:
             return ProbeAnswer(False, status=answer.status, reason=answer.said)
         usage = values.get("usage") or {}
         details = usage.get("prompt_tokens_details") or {}
+        choice = values["choices"][0]
+        ids = choice.get("token_ids")
         return ProbeAnswer(
             True,
             details.get("cached_tokens"),
             usage.get("prompt_tokens"),
             usage.get("completion_tokens"),
             answer.status,
+            text=choice.get("text"),
+            token_ids=tuple(ids) if ids else None,
+            margins=_margins(choice.get("logprobs")),
+            duration_s=self._clock.now() - sent_s,
         )
 
     def _tell(self, at_s: float, model: str, answer: ProbeAnswer) -> None:
@@ -103,3 +165,13 @@ class Probe:
             os.write(descriptor, json.dumps(line).encode() + b"\n")
         finally:
             os.close(descriptor)
+
+
+def _margins(logprobs: Any) -> tuple[float | None, ...]:
+    """From the ``logprobs`` of a completion: first choice minus second choice, token by token."""
+    top = logprobs.get("top_logprobs") if isinstance(logprobs, dict) else None
+    margins: list[float | None] = []
+    for choices in top or ():
+        best = sorted(choices.values(), reverse=True) if isinstance(choices, dict) else []
+        margins.append(best[0] - best[1] if len(best) > 1 else None)
+    return tuple(margins)

@@ -10,13 +10,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hitcurve.errors import HitcurveError, UsageError
+from hitcurve_chaos.active import ActiveScenario
 from hitcurve_chaos.calls import HttpTransport, Transport
+from hitcurve_chaos.capabilities import Capabilities
 from hitcurve_chaos.clock import Clock, SystemClock
 from hitcurve_chaos.conclusion import NOT_RESTORED, conclude
+from hitcurve_chaos.correctness import Correctness
+from hitcurve_chaos.engine_counters import read_counters
 from hitcurve_chaos.interrupts import held_back
 from hitcurve_chaos.journal import JOURNAL_FILE, JournalFile
 from hitcurve_chaos.loads import Loads, RunningLoad
 from hitcurve_chaos.observe import CurveSource
+from hitcurve_chaos.opened import Drivers
 from hitcurve_chaos.parameters import Settings, resolve
 from hitcurve_chaos.polled_source import open_source
 from hitcurve_chaos.probe import Probe
@@ -28,12 +33,28 @@ from hitcurve_chaos.scenario_run import ScenarioRun
 from hitcurve_chaos.scenarios.registry import find_scenarios
 from hitcurve_chaos.scenarios.scenario import Bench, Scenario
 from hitcurve_chaos.targets import Target, require_allowed
-from hitcurve_chaos.verdict import Verdict, as_json, write_verdicts
+from hitcurve_chaos.verdict import Skipped, Verdict, as_json, write_skipped, write_verdicts
 from hitcurve_chaos.watch import Watch
 
-__all__ = ["Tools", "plan", "run_scenarios"]
+__all__ = ["Results", "Tools", "plan", "run_planned", "run_scenarios"]
 
 _MARGIN_S = 60.0
+_UNKNOWN_BLOCK_TOKENS = 64
+
+Planned = Sequence[tuple[Scenario, Settings]]
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """What came of a run: verdicts in order, and scenarios that could not run."""
+
+    verdicts: Sequence[Verdict]
+    skipped: Sequence[Skipped] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether something was tried and everything that was is ``ok``; what was skipped proves nothing."""
+        return bool(self.verdicts) and all(verdict.verdict == "ok" for verdict in self.verdicts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,35 +85,44 @@ def run_scenarios(
     EnvironmentFailed where the background load does not start. Later failures of the environment make a verdict
     ``invalid``. KeyboardInterrupt is passed on after undoing, with the verdicts so far on disk.
     """
-    require_allowed(target)
     planned = plan(scenarios, parameters)
+    return list(run_planned(target, planned, out_dir, seed, progress, tools=tools).verdicts)
+
+
+def run_planned(
+    target: Target,
+    planned: Planned,
+    out_dir: Path,
+    seed: int,
+    progress: Progress | None = None,
+    *,
+    tools: Tools | None = None,
+    drivers: Drivers | None = None,
+    until_s: float | None = None,
+    active: ActiveScenario | None = None,
+) -> Results:
+    """``run_scenarios`` for scenarios with settings of their own; drills run without the background load.
+
+    With ``until_s`` (Unix seconds) the plan is repeated until then; a scenario that was begun is finished.
+    ``active`` is told which scenario runs.
+    """
+    require_allowed(target)
     folder = out_dir.resolve()
     make_run_folder(folder)
     with held(folder, otherwise=f"{folder} is in use by another run; name a new folder with --out."):
-        return _run_in(folder, target, planned, seed, progress or Silent(), tools)
-
-
-def _run_in(
-    folder: Path,
-    target: Target,
-    planned: Sequence[tuple[Scenario, Settings]],
-    seed: int,
-    progress: Progress,
-    tools: Tools | None,
-) -> list[Verdict]:
-    if (folder / JOURNAL_FILE).exists():
-        raise UsageError(f"{folder} already holds a run; name a new folder with --out.")
-    tools = tools or Tools(SystemClock(), HttpTransport(), ProcessLoads, open_source)
-    loads = tools.loads(target, folder, seed)
-    with tools.source(target, tools.transport) as source:
-        run = _Run(target, folder, seed, tools, progress, loads, Watch(source, folder, tools.clock))
-        try:
-            run.start_background(planned)
-            for scenario, settings in planned:
-                run.scenario(scenario, settings)
-        finally:
-            run.stop_background()
-    return run.verdicts
+        if (folder / JOURNAL_FILE).exists():
+            raise UsageError(f"{folder} already holds a run; name a new folder with --out.")
+        tools = tools or Tools(SystemClock(), HttpTransport(), ProcessLoads, open_source)
+        loads = tools.loads(target, folder, seed)
+        with tools.source(target, tools.transport) as source:
+            watch = Watch(source, folder, tools.clock)
+            run = _Run(target, folder, seed, tools, progress or Silent(), loads, watch, drivers or Drivers())
+            run.active = active
+            try:
+                run.all(planned, until_s)
+            finally:
+                run.stop_background()
+        return Results(run.verdicts, run.skipped)
 
 
 def plan(names: Sequence[str], parameters: Mapping[str, object]) -> list[tuple[Scenario, Settings]]:
@@ -124,10 +154,50 @@ class _Run:
     progress: Progress
     loads: Loads
     watch: Watch
+    drivers: Drivers
     verdicts: list[Verdict] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
+    active: ActiveScenario | None = None
     _background: RunningLoad | None = None
+    _capabilities: Capabilities | None = None
+    _begun: int = 0
 
-    def start_background(self, planned: Sequence[tuple[Scenario, Settings]]) -> None:
+    def all(self, planned: Planned, until_s: float | None) -> None:
+        """Every scenario once, or again and again until ``until_s``."""
+        while True:
+            for place, (scenario, settings) in enumerate(planned):
+                rest = planned[place:]
+                self._begun += 1
+                reason = self.capabilities.lack(scenario.needs) if scenario.needs else None
+                if reason is not None:
+                    self._skip(scenario, reason)
+                    continue
+                self._prepare_load(scenario, rest)
+                self.scenario(scenario, settings)
+            if until_s is None or self.tools.clock.now() >= until_s:
+                return
+
+    @property
+    def capabilities(self) -> Capabilities:
+        if self._capabilities is None:
+            probe = self._probe(random.Random(f"{self.seed} capabilities"))
+            self._capabilities = Capabilities(self.target, self.tools.transport, probe, self.drivers)
+        return self._capabilities
+
+    def _skip(self, scenario: Scenario, reason: str) -> None:
+        at_s = self.tools.clock.now()
+        self.skipped.append(Skipped(scenario.name, scenario.title, reason, at_s))
+        write_skipped(self.folder, self.skipped)
+        JournalFile(self.folder, self.tools.clock).write(scenario.name, "scenario_skipped", reason=reason)
+        self.progress.step(scenario.name, f"skipped: {reason}")
+
+    def _prepare_load(self, scenario: Scenario, rest: Planned) -> None:
+        if not scenario.under_load:
+            self.stop_background()
+        elif self._background is None:
+            self.start_background([(s, settings) for s, settings in rest if s.under_load])
+
+    def start_background(self, planned: Planned) -> None:
         if not self.target.load:
             self.progress.step("load", "the target file names no load; the traffic of others is watched")
             return
@@ -139,20 +209,24 @@ class _Run:
         if self._background is not None:
             with held_back():
                 self._background.stop()
+            self._background = None
 
     def scenario(self, scenario: Scenario, settings: Settings) -> None:
         """Run one, whatever comes of it; its verdict is on disk when this returns or raises."""
         journal = JournalFile(self.folder, self.tools.clock)
+        make_bench = self._bench_maker(scenario, settings)
         run = ScenarioRun(
             scenario=scenario,
-            make_bench=lambda since_s: self._bench(settings, since_s),
-            bench=self._bench(settings, self.tools.clock.now()),
+            make_bench=make_bench,
+            bench=make_bench(self.tools.clock.now()),
             journal=journal,
             progress=self.progress,
             load_problem=self._load_problem,
             judges_requests=self._background is not None,
         )
         unrestored = next((v.scenario for v in self.verdicts if not v.restored), None)
+        if self.active is not None:
+            self.active.begin(scenario.name)
         try:
             if unrestored is not None:
                 run.aborted = f"not started, {NOT_RESTORED} after {unrestored}"
@@ -167,6 +241,8 @@ class _Run:
             run.aborted = f"{type(error).__name__}: {error}"
             raise
         finally:
+            if self.active is not None:
+                self.active.end(scenario.name)
             verdict = conclude(run)
             self.verdicts.append(verdict)
             write_verdicts(self.folder, self.verdicts)
@@ -176,20 +252,39 @@ class _Run:
     def _load_problem(self) -> str | None:
         return self._background.problem() if self._background is not None else None
 
-    def _bench(self, settings: Settings, baseline_from_s: float) -> Bench:
+    def _probe(self, randomness: random.Random) -> Probe:
+        requests = self.folder / REQUESTS_FILE
+        return Probe(self.target, self.tools.transport, randomness, self.tools.clock, requests)
+
+    def _bench_maker(self, scenario: Scenario, settings: Settings) -> Callable[[float], Bench]:
         # Each scenario draws from the seed alone, so that it does the same whichever ran before it.
-        randomness = random.Random(f"{self.seed} {len(self.verdicts)}")
-        return Bench(
-            target=self.target,
-            settings=settings,
-            watch=self.watch,
-            loads=self.loads,
-            probe=Probe(
-                self.target, self.tools.transport, randomness, self.tools.clock, self.folder / REQUESTS_FILE
-            ),
-            transport=self.tools.transport,
-            clock=self.tools.clock,
-            randomness=randomness,
-            seed=self.seed,
-            baseline_from_s=baseline_from_s,
-        )
+        randomness = random.Random(f"{self.seed} {self._begun}")
+        probe = self._probe(randomness)
+        correctness = None
+        if settings["correctness"] and self.capabilities.has("token_ids"):
+            found = read_counters(self.target)
+            size = found.block_size if found and found.block_size else _UNKNOWN_BLOCK_TOKENS
+            correctness = Correctness(probe, size, self.capabilities.has("salts"))
+
+        prefix = f"chaos-{int(self.tools.clock.now())}-{randomness.randrange(16**4):04x}-"
+
+        def make(baseline_from_s: float) -> Bench:
+            return Bench(
+                target=self.target,
+                settings=settings,
+                watch=self.watch,
+                loads=self.loads,
+                probe=probe,
+                transport=self.tools.transport,
+                clock=self.tools.clock,
+                randomness=randomness,
+                seed=self.seed,
+                baseline_from_s=baseline_from_s,
+                folder=self.folder,
+                fault_prefix=prefix,
+                drivers=self.drivers,
+                correctness=correctness,
+                say=lambda text: self.progress.step(scenario.name, text),
+            )
+
+        return make

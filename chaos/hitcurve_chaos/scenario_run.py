@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hitcurve_chaos.baseline import Baseline, await_steady
+from hitcurve_chaos.engine_counters import EngineCounters, read_counters
 from hitcurve_chaos.faults.fault import Fault, Injection, Undo
+from hitcurve_chaos.idle import await_idle, usage_after_a_request
 from hitcurve_chaos.interrupts import held_back
 from hitcurve_chaos.journal import Event, Journal
 from hitcurve_chaos.progress import Progress
@@ -19,6 +21,7 @@ from hitcurve_chaos.targets import describe
 __all__ = ["ScenarioRun"]
 
 _ANSWER_EVERY_S = 1.0
+_USAGE_WITHIN_S = 5.0
 
 
 @dataclass(slots=True)
@@ -43,6 +46,9 @@ class ScenarioRun:
     recovered_at_s: float | None = None
     answered: bool | None = None
     """Whether the engine completed a request after the fault; ``None`` until that was tried."""
+    usage_before: float | None = None
+    usage_after: float | None = None
+    """KV usage around a drill, both read right after a request."""
     finished_at_s: float | None = None
     aborted: str | None = None
     troubles: list[str] = field(default_factory=list)
@@ -59,18 +65,36 @@ class ScenarioRun:
         settings = self.bench.settings
         self._note("scenario_started", target=self.bench.target.name, settings=dict(settings))
         self._note("baseline_started")
-        self._say(f"waiting until the curve is steady for {settings['baseline']:g} s")
-        self.baseline = await_steady(
-            self.bench.watch, settings, self.load_problem, judges_requests=self.judges_requests
-        )
+        self.baseline = self._steady_before()
         if not self.baseline.met:
             self._note("hypothesis_not_met", reason=self.baseline.reason)
             return
         self._note("hypothesis_met", since_s=self.baseline.from_s)
         self.bench = self.make_bench(self.baseline.from_s)
+        self._check("before the fault")
         self._with_fault(self.scenario.fault(self.bench))
         if self.injection is not None and self.injection.outcome == "applied":
-            self._recover()
+            if self.scenario.under_load:
+                self._recover()
+            else:
+                self._recover_drill()
+            self._check("after the fault")
+
+    def _steady_before(self) -> Baseline:
+        settings, bench = self.bench.settings, self.bench
+        if self.scenario.under_load:
+            self._say(f"waiting until the curve is steady for {settings['baseline']:g} s")
+            return await_steady(bench.watch, settings, self.load_problem, judges_requests=self.judges_requests)
+        met = await_idle(bench.probe, bench.clock, self._counters, settings["baseline_within"])
+        self.usage_before = usage_after_a_request(bench.probe, bench.clock, self._counters, None, 0.0)
+        return met
+
+    def _check(self, when: str) -> None:
+        if self.bench.correctness is not None and self.bench.settings["correctness"]:
+            self.bench.correctness.check(when)
+
+    def _counters(self) -> EngineCounters | None:
+        return read_counters(self.bench.target)
 
     def _with_fault(self, fault: Fault) -> None:
         self.fault = fault
@@ -99,6 +123,11 @@ class ScenarioRun:
         self._say(injection.sentence)
 
     def _hold(self, fault: Fault) -> None:
+        if not self.scenario.under_load:
+            self.watched_to_s = self.bench.clock.now()
+            return
+        self._check("during the fault")
+
         def before_step(step: Mapping[str, Any]) -> None:
             record, target = fault.record(), describe(self.bench.target)
             self._note("fault_continuing", record=record, target=target, step=dict(step))
@@ -145,6 +174,24 @@ class ScenarioRun:
             if not self.answered:
                 self.recovered_at_s = None
             self._note("not_recovered", state=state, answered=self.answered)
+
+    def _recover_drill(self) -> None:
+        """A completion, and blocks let go of: a drill is over when the engine is as it was."""
+        bench, settings = self.bench, self.bench.settings
+        undone_s = bench.clock.now()
+        while not self._engine_answers(undone_s):
+            if bench.clock.now() - undone_s >= settings["recover_within"]:
+                self._note("not_recovered", state=None, answered=False)
+                return
+            bench.watch.for_seconds(_ANSWER_EVERY_S)
+        self.answered = True
+        left_s = settings["recover_within"] - (bench.clock.now() - undone_s)
+        self.usage_after = usage_after_a_request(
+            bench.probe, bench.clock, self._counters, self.usage_before, min(left_s, _USAGE_WITHIN_S)
+        )
+        self.recovered_at_s = bench.clock.now()
+        bench.watch.look()
+        self._note("recovered", at_s=self.recovered_at_s)
 
     def _engine_answers(self, since_s: float) -> bool:
         """A completion is the only proof: a hung engine may still answer health checks and list its models."""

@@ -9,7 +9,7 @@ from hitcurve_chaos.parameters import COMMON_PARAMETERS, Parameter, Settings
 from hitcurve_chaos.recover import Recovered
 from hitcurve_chaos.scenarios.scenario import Scenario
 from hitcurve_chaos.targets import Target
-from hitcurve_chaos.verdict import Verdict
+from hitcurve_chaos.verdict import Skipped, Verdict
 
 __all__ = ["dry_run_table", "recovered_table", "scenario_table", "verdict_table"]
 
@@ -40,13 +40,15 @@ def dry_run_table(target: Target, planned: Sequence[tuple[Scenario, Settings]]) 
     return table
 
 
-def verdict_table(verdicts: Sequence[Verdict]) -> Table:
+def verdict_table(verdicts: Sequence[Verdict], skipped: Sequence[Skipped] = ()) -> Table:
     """Verdicts, what was seen, and what kept them from being ok."""
     table = _folding("scenario", "verdict", "seen")
     for verdict in verdicts:
         problems = "".join(f"\n- {problem}" for problem in verdict.problems)
         coloured = f"[{_COLOURS[verdict.verdict]}]{verdict.verdict}[/]"
         table.add_row(verdict.scenario, coloured, escape(verdict.seen + problems))
+    for one in skipped:
+        table.add_row(one.scenario, "skipped", escape(one.reason))
     return table
 
 

@@ -6,13 +6,14 @@ Chaos acts only on targets of this file, and on one that is not on this machine 
 import ipaddress
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from hitcurve.errors import UsageError
 from hitcurve.yaml_lines import Place, load_yaml
+from hitcurve_chaos.access import DockerAccess, StartSpec, read_docker, read_pid_file, read_start
 from hitcurve_chaos.load_options import checked_load
 
 __all__ = [
@@ -36,7 +37,13 @@ _TARGET_KEYS = (
     "admin",
     "load",
     "adapters",
+    "replicas",
+    "start",
+    "process",
+    "docker",
 )
+_OWN = "http://127.0.0.1:0"
+"""Address of an engine that is not started yet."""
 _ADMIN_KEYS = ("url", "reset_path", "api_key_env")
 
 
@@ -74,6 +81,11 @@ class Target:
     load: Mapping[str, Any] = field(default_factory=dict)
     """Settings of the background load, passed to the load generator as they stand."""
     adapters: Sequence[Adapter] = ()
+    replicas: Sequence["Target"] = ()
+    """Other engines that serve the same model, each a target of its own."""
+    start: StartSpec | None = None
+    pid_file: Path | None = None
+    docker: DockerAccess | None = None
 
     @property
     def admin_url(self) -> str:
@@ -103,14 +115,27 @@ def load_targets(path: Path) -> list[Target]:
     if "targets" not in document:
         raise UsageError(f"{path}:1: there is no 'targets' list; see chaos/targets.example.yaml.")
     targets: list[Target] = []
+    replicas: dict[str, Sequence[Place]] = {}
     for place in document["targets"].sequence():
-        target = _target(place)
+        target, replicas_of = _target(place)
         if any(target.name == other.name for other in targets):
             place.wrong(f"is called {target.name!r} like another target", "give each target its own name")
         targets.append(target)
+        replicas[target.name] = replicas_of
     if not targets:
         document["targets"].wrong("is empty", "list at least one target")
-    return targets
+    return [replace(target, replicas=_named(replicas[target.name], target, targets)) for target in targets]
+
+
+def _named(places: Sequence[Place], target: Target, targets: Sequence[Target]) -> tuple[Target, ...]:
+    """The other targets that a target names as its replicas."""
+    others = {other.name: other for other in targets if other is not target}
+    for place in places:
+        if place.value not in others:
+            place.wrong(
+                f"is {place.value!r}", f"name another target of this file: {', '.join(others) or 'there is none'}"
+            )
+    return tuple(others[place.value] for place in places)
 
 
 def choose_target(targets: Sequence[Target], name: str | None) -> Target:
@@ -130,6 +155,10 @@ def require_allowed(target: Target) -> None:
     """Raise UsageError unless the target may be hurt: it is on this machine, or marked ``allow_chaos: true``."""
     if target.allow_chaos:
         return
+    if target.start is not None:
+        return
+    for replica in target.replicas:
+        require_allowed(replica)
     for url in (target.engine, target.admin_url):
         if not _is_loopback(url):
             raise UsageError(
@@ -163,28 +192,36 @@ def described(values: Mapping[str, Any]) -> Target:
     return target
 
 
-def _target(place: Place) -> Target:
+def _target(place: Place) -> tuple[Target, Sequence[Place]]:
     entries = place.mapping(_TARGET_KEYS)
-    for key in ("name", "engine", "model"):
+    own = "start" in entries
+    for key in ("name",) if own else ("name", "engine", "model"):
         if key not in entries:
             place.wrong(f"has no '{key}'", f"add '{key}: …' to it")
+    for key in ("engine", "replicas", "process", "docker") if own else ():
+        if key in entries:
+            entries[key].wrong("cannot stand beside 'start'", "take one of them out")
     texts = {
         key: entries[key].text()
         for key in ("name", "model", "exporter_target")
         if key in entries and entries[key].value is not None
     }
     exporter = entries.get("exporter")
-    return Target(
-        engine=_url(entries["engine"]).removesuffix("/v1"),
+    target = Target(
+        engine=_OWN if own else _url(entries["engine"]).removesuffix("/v1"),
         exporter=None if exporter is None or exporter.value is None else _url(exporter),
         allow_chaos=entries["allow_chaos"].flag() if "allow_chaos" in entries else False,
         admin=_admin(entries["admin"]) if "admin" in entries else AdminAccess(),
         load=checked_load(entries["load"]) if "load" in entries else {},
         adapters=[_adapter(item) for item in entries["adapters"].sequence()] if "adapters" in entries else [],
         name=texts["name"],
-        model=texts["model"],
+        model=texts.get("model", ""),
         exporter_target=texts.get("exporter_target"),
+        start=read_start(entries["start"]) if own else None,
+        pid_file=read_pid_file(entries["process"]) if "process" in entries else None,
+        docker=read_docker(entries["docker"]) if "docker" in entries else None,
     )
+    return target, entries["replicas"].sequence() if "replicas" in entries else ()
 
 
 def _admin(place: Place) -> AdminAccess:

@@ -7,9 +7,23 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-__all__ = ["VERDICTS_FILE", "Number", "StateChange", "Verdict", "VerdictWord", "as_json", "write_verdicts"]
+from hitcurve_chaos.hypothesis import Judgement
+
+__all__ = [
+    "SKIPPED_FILE",
+    "VERDICTS_FILE",
+    "Number",
+    "Skipped",
+    "StateChange",
+    "Verdict",
+    "VerdictWord",
+    "as_json",
+    "write_skipped",
+    "write_verdicts",
+]
 
 VERDICTS_FILE = "verdicts.json"
+SKIPPED_FILE = "skipped.json"
 
 VerdictWord = Literal["ok", "bad", "no_data", "invalid"]
 Number = float | int | str | None
@@ -44,6 +58,18 @@ class Verdict:
     restored: bool = True
     """False where a fault was injected and could not be undone: "system not restored"."""
     problems: Sequence[str] = ()
+    judgements: Sequence[Judgement] = ()
+    """One for each hypothesis that was judged, in the order of their weight."""
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A scenario that cannot run on the target, and why: neither passed nor failed."""
+
+    scenario: str
+    title: str
+    reason: str
+    at_s: float
 
 
 def as_json(verdict: Verdict) -> dict[str, Any]:
@@ -53,7 +79,15 @@ def as_json(verdict: Verdict) -> dict[str, Any]:
 
 def write_verdicts(folder: Path, verdicts: Sequence[Verdict]) -> None:
     """Write ``verdicts.json`` whole or not at all."""
-    path = folder / VERDICTS_FILE
+    _write(folder / VERDICTS_FILE, [as_json(verdict) for verdict in verdicts])
+
+
+def write_skipped(folder: Path, skipped: Sequence[Skipped]) -> None:
+    """Write ``skipped.json`` whole or not at all."""
+    _write(folder / SKIPPED_FILE, [asdict(one) for one in skipped])
+
+
+def _write(path: Path, values: Sequence[Mapping[str, Any]]) -> None:
     draft = path.with_suffix(".json.part")
-    draft.write_text(json.dumps([as_json(verdict) for verdict in verdicts], indent=1) + "\n", encoding="utf-8")
+    draft.write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
     os.replace(draft, path)

@@ -20,6 +20,7 @@ from hitcurve_chaos.runner import Tools
 from hitcurve_chaos.targets import Adapter, Target
 
 QUERIES = 1000.0
+_POST_ONLY = ("/reset_prefix_cache", "/flush_cache", "/v1/load_lora_adapter")
 BASE_RATE = 0.8
 
 
@@ -56,7 +57,7 @@ class ScriptedWorld:
     running: dict[str, dict[str, Any]] = field(default_factory=dict)
     started: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     readings: list[Reading] = field(default_factory=list)
-    _cached: set[tuple[str, str]] = field(default_factory=set)
+    _cached: set[tuple[str, str | None, str]] = field(default_factory=set)
     _fault_ended_s: float = 0.0
     _reset_s: float | None = None
     _evicted: float = 0.0
@@ -87,6 +88,8 @@ class ScriptedWorld:
         return Answer(status, body)
 
     def answer(self, method: str, path: str, body: dict[str, Any] | None) -> tuple[int | None, str]:
+        if method == "GET" and path.split("?")[0] in _POST_ONLY:
+            return 405, '{"detail":"Method Not Allowed"}'
         self.calls.append((method, path, body))
         match path.split("?")[0]:
             case "/api/v1/engines":
@@ -130,8 +133,9 @@ class ScriptedWorld:
     def _complete(self, body: dict[str, Any]) -> tuple[int | None, str]:
         if self.engine_hangs_after_fault and (self._reset_s or self._fault_ended_s):
             return None, ""
-        key = ("any" if self.adapters_share_cache else body["model"], body["prompt"])
-        self.prompts.append((body["model"], body["prompt"]))
+        prompt = body["prompt"] if isinstance(body["prompt"], str) else str(body["prompt"])
+        key = ("any" if self.adapters_share_cache else body["model"], body.get("cache_salt"), prompt)
+        self.prompts.append((body["model"], prompt))
         cached = 640 if key in self._cached else 0
         self._cached.add(key)
         if self.probe_cached_tokens is not None:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -10,8 +11,9 @@ from xml.etree import ElementTree
 import pytest
 
 from hitcurve import cli
-from hitcurve_chaos import command
-from hitcurve_chaos.runner import run_scenarios
+from hitcurve_chaos import carry_out, command
+from hitcurve_chaos.runner import run_planned
+from hitcurve_chaos.scenarios.registry import SCENARIOS
 
 TARGETS = """\
 targets:
@@ -34,8 +36,9 @@ def targets(tmp_path: Path) -> str:
 def acted(scripted: ModuleType, world: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The world, in which ``hitcurve chaos run`` acts."""
     tools = scripted.tools_of(world)
-    monkeypatch.setattr(command, "run_scenarios", lambda *given: run_scenarios(*given, tools=tools))
-    monkeypatch.setattr(command, "HttpTransport", lambda: world)
+    monkeypatch.setattr(carry_out, "run_planned", partial(run_planned, tools=tools))
+    for module in (carry_out, command):
+        monkeypatch.setattr(module, "HttpTransport", lambda: world)
     return world
 
 
@@ -55,7 +58,9 @@ def quick(world: Any, targets: str, *words: str) -> list[str]:
 def test_list_tells_scenarios_expectations_and_parameters(capsys: pytest.CaptureFixture[str]) -> None:
     assert chaos("list", "--json") == 0
     listed = json.loads(capsys.readouterr().out)
-    assert [scenario["name"] for scenario in listed] == ["reset-prefix-cache", "pool-pressure", "lora-churn"]
+    assert [scenario["name"] for scenario in listed] == list(SCENARIOS)
+    assert listed[0]["under_load"] is True
+    assert listed[3]["under_load"] is False
     names = [parameter["name"] for parameter in listed[0]["parameters"]]
     assert {"baseline", "hold", "recover_within", "mark", "reset_running_requests"} <= set(names)
     assert chaos("list") == 0
@@ -71,8 +76,22 @@ def test_run_prints_verdicts_writes_junit_and_exits_0(
     assert "reset-prefix-cache: ok" in shown.err
     assert "run folder:" in shown.out
     suite = ElementTree.parse(junit).getroot()
-    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("2", "0", "0")
-    assert [case.get("name") for case in suite] == ["reset-prefix-cache", "pool-pressure"]
+    names = [str(case.get("name")) for case in suite]
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == (str(len(names)), "0", "0")
+    assert [name for name in names if "." not in name] == ["reset-prefix-cache", "pool-pressure"]
+    # A case for each hypothesis, the worst that a cache can do first.
+    assert names[1:4] == [
+        "reset-prefix-cache.wrong_outputs",
+        "reset-prefix-cache.impossible_hit_tokens",
+        "reset-prefix-cache.outputs_compared",
+    ]
+    assert names[4:9] == [
+        "reset-prefix-cache.fall_beyond_noise",
+        "reset-prefix-cache.scrapes_to_fall",
+        "reset-prefix-cache.scrapes_to_name",
+        "reset-prefix-cache.restarts",
+        "reset-prefix-cache.recovery_s",
+    ]
     run = json.loads((acted.folder / "run.json").read_text())
     assert (run["seed"], run["scenarios"]) == (7, ["reset-prefix-cache", "pool-pressure"])
     assert run["started_at_s"] <= run["finished_at_s"]
@@ -87,8 +106,9 @@ def test_a_bad_scenario_exits_1_and_is_a_junit_failure(
     junit = tmp_path / "junit.xml"
     assert chaos(*quick(acted, targets, "reset-prefix-cache"), "--junit", str(junit)) == 1
     assert "1 of 1 scenarios failed: reset-prefix-cache is bad" in capsys.readouterr().err
-    (case,) = ElementTree.parse(junit).getroot()
-    failure = case.find("failure")
+    failed = [case for case in ElementTree.parse(junit).getroot() if case.find("failure") is not None]
+    assert [case.get("name") for case in failed] == ["reset-prefix-cache", "reset-prefix-cache.recovery_s"]
+    failure = failed[0].find("failure")
     assert failure is not None
     assert failure.get("type") == "bad"
     assert "never, expected at most 20" in str(failure.text)
@@ -209,7 +229,7 @@ def test_junit_may_be_written_into_the_run_folder(acted: Any, targets: str) -> N
     acted.folder = acted.folder / "new"
     junit = acted.folder / "junit.xml"
     assert chaos(*quick(acted, targets, "reset-prefix-cache"), "--junit", str(junit)) == 0
-    assert ElementTree.parse(junit).getroot().get("tests") == "1"
+    assert ElementTree.parse(junit).getroot().get("failures") == "0"
 
 
 def test_a_folder_that_takes_no_files_is_exit_2(

@@ -53,6 +53,9 @@ def test_the_example_is_a_good_target_file(repository: Path) -> None:
     assert [target.name for target in load_targets(repository / "chaos" / "targets.example.yaml")] == [
         "local",
         "staging",
+        "own",
+        "container",
+        "process",
     ]
 
 

@@ -35,12 +35,12 @@ class RunningEngine:
 
 
 def start_simulated(
-    log: Path, *, block_size: int, pool_blocks: int, seed: int, options: Sequence[str] = ()
+    log: Path, *, block_size: int, pool_blocks: int, seed: int, options: Sequence[str] = (), port: int = 0
 ) -> RunningEngine:
-    """Start ``hitcurve engine`` on a free port and wait until it listens."""
+    """Start ``hitcurve engine`` on a port (0: a free one) and wait until it listens."""
     model = "simulated"
     arguments = (
-        *("--rules", "vllm", "--host", "127.0.0.1", "--port", "0", "--model", model),
+        *("--rules", "vllm", "--host", "127.0.0.1", "--port", str(port), "--model", model),
         *("--block-size", str(block_size), "--pool-blocks", str(pool_blocks), "--seed", str(seed)),
         *("--max-model-len", "4096", "--max-num-seqs", "16", "--max-loras", "4"),
         *options,
@@ -51,7 +51,7 @@ def start_simulated(
     except BaseException:
         process.stop()
         raise
-    adapters = tuple((name, "simulated") for name in tiny_model.ADAPTERS)
+    adapters = tuple((name, f"simulated/{name}") for name in tiny_model.ADAPTERS)
     return RunningEngine("sim", process, url, model, VLLM_VERSION, block_size, arguments, adapters)
 
 
@@ -64,6 +64,7 @@ def start_vllm(
     options: Sequence[str] = (),
     variables: Mapping[str, str] | None = None,
     niceness: int = 0,
+    port: int = 0,
 ) -> RunningEngine:
     """Start a real vLLM with a tiny random model on the CPU and wait until it is healthy (about 30 s).
 
@@ -72,7 +73,7 @@ def start_vllm(
     """
     python = find_vllm_python()
     models = _tiny_model(python)
-    port = _free_port()
+    port = port or _free_port()
     model = "tiny"
     arguments = (
         *(

@@ -7,7 +7,7 @@ from hitcurve_chaos.faults.fault import Fault
 from hitcurve_chaos.hypothesis import AtLeast, AtMost, Expectation, OneOf
 from hitcurve_chaos.parameters import Parameter, Settings
 from hitcurve_chaos.request_tail import cached_share
-from hitcurve_chaos.scenarios.scenario import Bench, Scenario, Spans
+from hitcurve_chaos.scenarios.scenario import Bench, Scenario, Spans, Story
 from hitcurve_chaos.targets import Adapter
 from hitcurve_chaos.verdict import Number
 
@@ -91,6 +91,13 @@ LORA_CHURN = Scenario(
     single_blow=False,
     fault=_fault,
     expectations=_expectations,
+    story=Story(
+        fault="Adapters are loaded, used with the background load's prompts, unloaded, loaded under new names.",
+        signature="Each starts cold, so the hit rate falls, cause lora_churn where the page tells adapters.",
+        rollback="Every adapter whose name begins with the run's prefix is unloaded.",
+        safety="Takes adapter slots: with more adapters than slots, requests of users may wait for one.",
+    ),
+    needs=("adapters",),
     conditions=(Expectation("adapter_requests_answered", "requests that adapters answered", AtLeast(1)),),
     own_numbers=_own_numbers,
     remark=_remark,

@@ -7,7 +7,7 @@ from hitcurve_chaos.faults.unique_traffic import PRESSURE, UniqueTrafficFault, p
 from hitcurve_chaos.hypothesis import AtLeast, AtMost, Expectation, OneOf
 from hitcurve_chaos.parameters import Parameter, Settings
 from hitcurve_chaos.request_tail import cached_share
-from hitcurve_chaos.scenarios.scenario import Bench, Scenario, Spans
+from hitcurve_chaos.scenarios.scenario import Bench, Scenario, Spans, Story
 from hitcurve_chaos.verdict import Number
 from hitcurve_chaos.watch import Watch
 
@@ -124,6 +124,13 @@ POOL_PRESSURE = Scenario(
     single_blow=False,
     fault=_fault,
     expectations=_expectations,
+    story=Story(
+        fault="A second load of long prompts that share nothing fills the pool again and again.",
+        signature="Blocks are evicted or requests preempted; low, degraded, oscillating or collapsed.",
+        rollback="The second load is ended; it ends by itself where the run dies.",
+        safety="Competes with users for compute and memory while it lasts; TTFT rises for everybody.",
+    ),
+    needs=(),
     conditions=(
         Expectation(
             "signs_of_pressure", "signs that the pool felt it (evictions, preemptions, lost hits)", AtLeast(1)

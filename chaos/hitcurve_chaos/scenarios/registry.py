@@ -4,15 +4,77 @@ import difflib
 from collections.abc import Sequence
 
 from hitcurve.errors import UsageError
+from hitcurve_chaos.scenarios.abort_storm import ABORT_STORM
+from hitcurve_chaos.scenarios.adapter_reload import ADAPTER_RELOAD
+from hitcurve_chaos.scenarios.adapter_scatter import ADAPTER_SCATTER
+from hitcurve_chaos.scenarios.affinity_lost import AFFINITY_LOST
+from hitcurve_chaos.scenarios.cold_stampede import COLD_STAMPEDE
+from hitcurve_chaos.scenarios.cold_start import COLD_START
+from hitcurve_chaos.scenarios.container_faults import CONTAINER_CUT_OFF, CONTAINER_STARVED
+from hitcurve_chaos.scenarios.counters_honest import COUNTERS_HONEST
+from hitcurve_chaos.scenarios.cut_network import CUT_NETWORK
+from hitcurve_chaos.scenarios.eviction_order import EVICTION_ORDER
+from hitcurve_chaos.scenarios.exporter_clock_jump import EXPORTER_CLOCK_JUMP
 from hitcurve_chaos.scenarios.lora_churn import LORA_CHURN
+from hitcurve_chaos.scenarios.one_replica_reset import ONE_REPLICA_RESET
+from hitcurve_chaos.scenarios.pause import PAUSE
 from hitcurve_chaos.scenarios.pool_pressure import POOL_PRESSURE
+from hitcurve_chaos.scenarios.preemption_storm import PREEMPTION_STORM
+from hitcurve_chaos.scenarios.prompt_logprobs_storm import PROMPT_LOGPROBS_STORM
+from hitcurve_chaos.scenarios.replica_loss import REPLICA_LOSS
+from hitcurve_chaos.scenarios.reset_busy import RESET_BUSY
+from hitcurve_chaos.scenarios.reset_idle import RESET_IDLE
 from hitcurve_chaos.scenarios.reset_prefix_cache import RESET_PREFIX_CACHE
+from hitcurve_chaos.scenarios.restart import CORE_KILL, RESTART_KILL, RESTART_TERM
+from hitcurve_chaos.scenarios.salt_storm import SALT_STORM
 from hitcurve_chaos.scenarios.scenario import Scenario
+from hitcurve_chaos.scenarios.short_prefixes import SHORT_PREFIXES
+from hitcurve_chaos.scenarios.slow_network import SLOW_NETWORK
+from hitcurve_chaos.scenarios.telemetry_lost import TELEMETRY_LOST
+from hitcurve_chaos.scenarios.tenants_must_not_share import TENANTS_MUST_NOT_SHARE
+from hitcurve_chaos.scenarios.traffic_shift import TRAFFIC_SHIFT
+from hitcurve_chaos.scenarios.unique_flood import UNIQUE_FLOOD
 
 __all__ = ["SCENARIOS", "find_scenarios"]
 
 SCENARIOS: dict[str, Scenario] = {
-    scenario.name: scenario for scenario in (RESET_PREFIX_CACHE, POOL_PRESSURE, LORA_CHURN)
+    scenario.name: scenario
+    for scenario in (
+        # Under load, judged by the curve.
+        RESET_PREFIX_CACHE,
+        POOL_PRESSURE,
+        LORA_CHURN,
+        # Drills, the gentle ones first.
+        COUNTERS_HONEST,
+        SHORT_PREFIXES,
+        TENANTS_MUST_NOT_SHARE,
+        SALT_STORM,
+        COLD_STAMPEDE,
+        PROMPT_LOGPROBS_STORM,
+        TRAFFIC_SHIFT,
+        UNIQUE_FLOOD,
+        ADAPTER_RELOAD,
+        ADAPTER_SCATTER,
+        COLD_START,
+        RESET_IDLE,
+        RESET_BUSY,
+        ONE_REPLICA_RESET,
+        AFFINITY_LOST,
+        ABORT_STORM,
+        PREEMPTION_STORM,
+        EVICTION_ORDER,
+        EXPORTER_CLOCK_JUMP,
+        TELEMETRY_LOST,
+        SLOW_NETWORK,
+        CUT_NETWORK,
+        PAUSE,
+        REPLICA_LOSS,
+        RESTART_TERM,
+        RESTART_KILL,
+        CORE_KILL,
+        CONTAINER_STARVED,
+        CONTAINER_CUT_OFF,
+    )
 }
 
 

@@ -6,7 +6,7 @@ from hitcurve_chaos.faults.fault import Fault
 from hitcurve_chaos.faults.reset import ResetFault
 from hitcurve_chaos.hypothesis import AtLeast, AtMost, Expectation
 from hitcurve_chaos.parameters import Parameter, Settings
-from hitcurve_chaos.scenarios.scenario import Bench, Scenario, Spans
+from hitcurve_chaos.scenarios.scenario import Bench, Scenario, Spans, Story
 from hitcurve_chaos.verdict import Number
 
 __all__ = ["RESET_PREFIX_CACHE"]
@@ -79,6 +79,14 @@ RESET_PREFIX_CACHE = Scenario(
     single_blow=True,
     fault=_fault,
     expectations=_expectations,
+    story=Story(
+        fault="POST to the reset endpoint while the background load runs; a busy engine is asked five times.",
+        signature="The rate-based hit rate falls at once: collapsed or warming, cause reset, then a climb.",
+        rollback="None is needed: traffic fills the cache again.",
+        safety="Every request computes its whole prompt until the cache is warm: expect a burst of prefill work. "
+        "reset_running_requests preempts running requests, which then start anew.",
+    ),
+    needs=("reset",),
     own_numbers=_own_numbers,
     remark=_remark,
 )

@@ -2,20 +2,28 @@
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 
 from hitcurve_chaos.calls import Transport
+from hitcurve_chaos.capabilities import Need
 from hitcurve_chaos.clock import Clock
+from hitcurve_chaos.correctness import Correctness
+from hitcurve_chaos.drivers.driver import Driver, DriverFailed
+from hitcurve_chaos.engine_counters import EngineCounters, read_counters
 from hitcurve_chaos.faults.fault import Fault
 from hitcurve_chaos.hypothesis import Expectation
 from hitcurve_chaos.loads import Loads
+from hitcurve_chaos.opened import Drivers
 from hitcurve_chaos.parameters import COMMON_PARAMETERS, Parameter, Settings
 from hitcurve_chaos.probe import Probe
 from hitcurve_chaos.targets import Target
 from hitcurve_chaos.verdict import Number
 from hitcurve_chaos.watch import Watch
 
-__all__ = ["Bench", "Scenario", "Spans"]
+__all__ = ["Bench", "Scenario", "Spans", "Story"]
+
+_UNKNOWN_BLOCK_TOKENS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +50,46 @@ class Bench:
     randomness: random.Random
     seed: int
     baseline_from_s: float
+    folder: Path
+    fault_prefix: str
+    """Every name that a fault gives to something begins with it, so that it is found after a crash."""
+    drivers: Drivers = field(default_factory=Drivers)
+    correctness: Correctness | None = None
+    """``None`` where the engine takes no prompts of token ids, or it was switched off."""
+    say: Callable[[str], None] = lambda text: None
+
+    def driver(self, target: Target | None = None) -> Driver:
+        """The driver of the target or of one of its replicas; DriverFailed where it has none."""
+        found = self.drivers.of(target or self.target)
+        if found is None:
+            raise DriverFailed(self.drivers.why_none(target or self.target))
+        return found
+
+    def counters(self, target: Target | None = None) -> EngineCounters:
+        """The engine's page, read now; all unknown where it cannot be read."""
+        return read_counters(target or self.target) or EngineCounters(*(None,) * 11)
+
+    @property
+    def block_size(self) -> int:
+        """Tokens in a block, as the page or the curve tells it; a usual size where nothing does."""
+        last = self.watch.curve.last
+        return self.counters().block_size or (last.block_size if last else None) or _UNKNOWN_BLOCK_TOKENS
+
+    def checking(self) -> Correctness:
+        """The correctness probe, of a scenario that needs ``token_ids``."""
+        assert self.correctness is not None
+        return self.correctness
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """What a scenario's page tells beside what is in its record; one or two plain sentences each."""
+
+    fault: str
+    signature: str
+    """What the curve or the counters show while it lasts."""
+    rollback: str
+    safety: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +107,19 @@ class Scenario:
     parameters: Sequence[Parameter]
     """Its own, besides the common ones."""
     named: Sequence[str]
-    """States by which the curve names the fault, the most telling first."""
+    """States by which the curve names the fault, the most telling first; none for a drill."""
     single_blow: bool
     """The fault is over as soon as it is injected; recovery may be seen while it is still watched."""
     fault: Callable[[Bench], Fault]
     expectations: Callable[[Settings], Sequence[Expectation]]
+    story: Story
     conditions: Sequence[Expectation] = ()
     own_numbers: Callable[[Bench, Fault, Spans], Mapping[str, Number]] = lambda bench, fault, spans: {}
     remark: Callable[[Mapping[str, Number]], str] = lambda numbers: ""
     """What its own numbers add to the sentence of the verdict."""
+    under_load: bool = True
+    """Whether it is judged by the curve of a background load; else it is a drill on an engine without traffic."""
+    needs: Sequence[Need] = ()
 
     def all_parameters(self) -> list[Parameter]:
         """Common parameters and its own."""
