@@ -10,10 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hitcurve.errors import BadFinding, EnvironmentFailed, UsageError
+from hitcurve_loadtests.both_ends import BothEnds
+from hitcurve_loadtests.intended import Intended, intended
 from hitcurve_loadtests.plan import LoadPlan
-from hitcurve_loadtests.progress import ProgressLine, print_summary
-from hitcurve_loadtests.records import RequestLog, RequestRecord
-from hitcurve_loadtests.summary import judge
+from hitcurve_loadtests.progress import ProgressLine, print_intended, print_summary
+from hitcurve_loadtests.records import RequestLog
+from hitcurve_loadtests.summary import RunTotals, judge
+from hitcurve_loadtests.texts import Texts
+from hitcurve_loadtests.workers import WorkerProcesses
 
 if TYPE_CHECKING:
     from hitcurve_loadtests.load_run import LoadRun
@@ -21,6 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["REQUESTS_FILE", "run_load", "summary_file"]
 
 REQUESTS_FILE = "requests.jsonl"
+_INTENDED_REQUESTS = 500
+"""How many requests are played to work out the intended ratio, where the run names no number."""
 
 
 def summary_file(out: Path, name: str) -> Path:
@@ -35,6 +41,7 @@ def run_load(plan: LoadPlan, *, as_json: bool) -> None:
     KeyboardInterrupt when SIGINT did. The results are written first in either case.
     """
     from hitcurve_loadtests.load_run import LoadRun  # Imports Locust, which patches the standard library.
+    from hitcurve_loadtests.locust_report import html_report
 
     settings = plan.settings
     if settings.out and summary_file(settings.out, settings.name).exists():
@@ -44,23 +51,31 @@ def run_load(plan: LoadPlan, *, as_json: bool) -> None:
         )
     log = RequestLog(settings.out / REQUESTS_FILE) if settings.out else None
     line = ProgressLine(settings.name)
-
-    def finished(record: RequestRecord) -> None:
-        if log:
-            log.append(record)
-
-    run = LoadRun(settings, plan.profile, plan.due_times, finished)
+    run = LoadRun(plan, log.append if log else lambda record: None)
+    ends = BothEnds(settings.hosts, settings.exporter)
+    run.prepare()
+    ends.begin()
+    aim = _intended(plan, run.texts, ends.block_size)
+    if not as_json:
+        print_intended(asdict(aim) if aim else None)
     started_at_s = time.time()
     try:
-        run.run(lambda: line.show(run.totals))
+        if plan.options.processes > 1:
+            WorkerProcesses(plan.options, run).run()
+        else:
+            run.run(lambda: line.show(run.totals))
     finally:
         line.end()
         if log:
             log.close()
-    summary = _summarise(plan, run, started_at_s)
+    summary = _summarise(plan, run, ends, aim, started_at_s)
     if settings.out:
         _write(summary_file(settings.out, settings.name), json.dumps(summary, indent=1))
-        _write(settings.out / f"load-{settings.name}.html", run.html_report())
+        _write(settings.out / f"load-{settings.name}.html", html_report(run.environment, summary))
+        if plan.options.parquet:
+            from hitcurve_loadtests.parquet_file import write_parquet
+
+            write_parquet(settings.out / REQUESTS_FILE, settings.name)
     if as_json:
         print(json.dumps(summary))
     else:
@@ -68,10 +83,26 @@ def run_load(plan: LoadPlan, *, as_json: bool) -> None:
     _end(summary, run.stopped_by)
 
 
-def _summarise(plan: LoadPlan, run: "LoadRun", started_at_s: float) -> dict[str, Any]:
+def _intended(plan: LoadPlan, texts: Texts, block_size: int | None) -> Intended | None:
+    """Play the traffic from its beginning; the run's own stays where it is."""
+    settings = plan.settings
+    return intended(
+        plan.make_traffic(texts),
+        texts,
+        chat=settings.api == "chat",
+        requests=settings.requests or _INTENDED_REQUESTS,
+        warm_up=settings.warm_up,
+        block_size=block_size,
+    )
+
+
+def _summarise(
+    plan: LoadPlan, run: "LoadRun", ends: BothEnds, aim: Intended | None, started_at_s: float
+) -> dict[str, Any]:
     settings = plan.settings
     results = run.totals.results(run.elapsed_s)
     verdict, reasons = judge(results, settings.max_lag_s)
+    engine, both = ends.end(run.totals.as_json())
     return {
         "name": settings.name,
         "profile": settings.profile,
@@ -79,15 +110,26 @@ def _summarise(plan: LoadPlan, run: "LoadRun", started_at_s: float) -> dict[str,
         "verdict": verdict,
         "reasons": reasons,
         "host": settings.host,
+        "hosts": list(settings.hosts),
         "api": settings.api,
         "models": list(run.models),
+        "tokens_of": run.tokens_of,
         "arguments": plan.arguments,
         "started_at_s": started_at_s,
         "elapsed_s": run.elapsed_s,
         "max_lag_s": settings.max_lag_s,
+        "intended": _checked(aim, run.totals),
         **results,
-        "engine": asdict(run.engine_lookups) if run.engine_lookups else None,
+        "engine": asdict(engine),
+        "both_ends": both,
     }
+
+
+def _checked(aim: Intended | None, totals: RunTotals) -> dict[str, Any] | None:
+    """The intention, and how far the prompts came out longer than intended, in tokens of a prompt."""
+    if aim is None:
+        return None
+    return {**asdict(aim), "prompt_tokens_off": totals.prompt_tokens_off()}
 
 
 def _write(path: Path, text: str) -> None:

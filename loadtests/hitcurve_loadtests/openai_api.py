@@ -5,7 +5,7 @@ from typing import Any
 
 import orjson
 
-from hitcurve_loadtests.profiles.catalogue import Api
+from hitcurve_loadtests.profiles.spec import Api
 from hitcurve_loadtests.prompts import Prompt
 from hitcurve_loadtests.settings import LoadSettings
 
@@ -41,8 +41,9 @@ def request_body(prompt: Prompt, model: str, settings: LoadSettings) -> bytes:
         body["prompt"] = prompt.text
     if settings.ignore_eos:
         body["ignore_eos"] = True
-    if settings.cache_salt is not None:
-        body["cache_salt"] = settings.cache_salt
+    salt = prompt.cache_salt if prompt.cache_salt is not None else settings.cache_salt
+    if salt is not None:
+        body["cache_salt"] = salt
     try:
         return orjson.dumps(body)
     except TypeError:

@@ -1,10 +1,17 @@
-"""Exact percentiles of what was measured; nothing is rounded or put in buckets."""
+"""Percentiles: exact ones of a list, and histograms that add up exactly over workers.
+
+A histogram keeps each value to four significant decimal digits, so a percentile is off by at most 0.05 % of
+itself, in memory that depends on the spread of the values and not on their number. Adding two histograms gives
+what one that had seen all values would be, to the last count.
+"""
 
 import math
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
 
-__all__ = ["Distribution", "describe", "nearest_rank"]
+__all__ = ["Distribution", "Histogram", "describe", "nearest_rank"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,13 +25,56 @@ class Distribution:
     max: float | None = None
 
 
+@dataclass(slots=True)
+class Histogram:
+    """Counts of values in seconds, by their first four digits; the largest is kept as it was."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    largest: float | None = None
+
+    def add(self, value: float) -> None:
+        self.counts["%.4g" % value] += 1  # noqa: UP031  # Twice as fast as an f-string here.
+        if self.largest is None or value > self.largest:
+            self.largest = value
+
+    def merge(self, other: "Histogram") -> None:
+        """Add all that the other one has seen."""
+        self.counts.update(other.counts)
+        known = [value for value in (self.largest, other.largest) if value is not None]
+        self.largest = max(known, default=None)
+
+    def describe(self) -> Distribution:
+        """Count, nearest-rank percentiles and maximum."""
+        total = self.counts.total()
+        if not total:
+            return Distribution(0)
+        ranks = [max(1, math.ceil(percent * total / 100)) for percent in (50, 90, 99)]
+        found: list[float] = []
+        seen = 0
+        for value, count in sorted((float(key), count) for key, count in self.counts.items()):
+            seen += count
+            while len(found) < len(ranks) and seen >= ranks[len(found)]:
+                found.append(value)
+        assert self.largest is not None
+        p50, p90, p99 = (min(value, self.largest) for value in found)
+        return Distribution(total, p50, p90, p99, self.largest)
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it in plain values, for another process."""
+        return {"counts": dict(self.counts), "largest": self.largest}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Self:
+        return cls(Counter(values["counts"]), values["largest"])
+
+
 def nearest_rank(ordered: Sequence[float], percent: int) -> float:
     """The smallest value that at least ``percent`` % of the (sorted, not empty) values do not exceed."""
     return ordered[max(0, math.ceil(percent * len(ordered) / 100) - 1)]
 
 
 def describe(values: Collection[float]) -> Distribution:
-    """Count, nearest-rank percentiles and maximum."""
+    """Count, nearest-rank percentiles and maximum, all exact."""
     if not values:
         return Distribution(count=0)
     ordered = sorted(values)

@@ -3,18 +3,22 @@
 import math
 import random
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from hitcurve.errors import UsageError
 from hitcurve_loadtests.arrivals import ArrivalKind, arrival_times
-from hitcurve_loadtests.profiles.catalogue import PROFILES, Api, find_profile
-from hitcurve_loadtests.profiles.profile import Profile, ProfileSettings
-from hitcurve_loadtests.settings import LoadSettings
-from hitcurve_loadtests.trace import TraceReplay, due_times, read_trace
+from hitcurve_loadtests.profiles.catalogue import Api, find_profile, profile_names
+from hitcurve_loadtests.profiles.spec import ProfileSpec
+from hitcurve_loadtests.replay.opening import open_trace
+from hitcurve_loadtests.replay.rows import Trace
+from hitcurve_loadtests.replay.traffic import TraceReplay, due_times
+from hitcurve_loadtests.settings import LoadSettings, Spread
+from hitcurve_loadtests.texts import Texts
+from hitcurve_loadtests.traffic.traffic import Traffic
 
 __all__ = ["LoadOptions", "LoadPlan", "plan_load"]
 
@@ -22,37 +26,51 @@ _Value = TypeVar("_Value")
 
 _DEFAULT_RATE = 5.0
 _DEFAULT_DURATION_S = 30.0
-_DEFAULT_OUTPUT_TOKENS = 16
 _LARGEST_SEED = 2**31
 _SECRETS = ("api_key", "cache_salt")
 _APIS: dict[str, Api] = {"chat": "chat", "completions": "completions"}
-_ARRIVALS: dict[str, ArrivalKind] = {"poisson": "poisson", "constant": "constant"}
-_MAY_BE_ZERO = ("prefix_tokens", "zipf", "seed")
+_ARRIVALS: dict[str, ArrivalKind] = {
+    "poisson": "poisson",
+    "constant": "constant",
+    "bursty": "bursty",
+    "diurnal": "diurnal",
+}
+_SPREADS: dict[str, Spread] = {"sticky": "sticky", "scattered": "scattered"}
+_MAY_BE_ZERO = ("prefix_tokens", "zipf", "seed", "think_time", "warm_up", "worker")
+_SIZES = ("groups", "prefix_tokens", "suffix_tokens", "output_tokens", "zipf", "sessions", "turns")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadOptions:
-    """The options of ``hitcurve load`` by their names on the command line; durations in seconds."""
+    """The options of ``hitcurve load`` by their names on the command line; durations in seconds.
 
-    host: str
+    ``None`` is "not said": a size then is the profile's. ``worker`` is the number of this process among
+    ``processes``, 0 for the one that a person starts.
+    """
+
+    host: str | Sequence[str]
     profile: str | None = None
     model: Sequence[str] | None = None
     rate: float | None = None
     users: int | None = None
+    think_time: float = 0.0
     arrivals: str = "poisson"
+    day: float = 600.0
     duration: float | None = None
     requests: int | None = None
+    warm_up: int | None = None
     seed: int | None = None
-    groups: int = 8
-    prefix_tokens: int = 512
-    suffix_tokens: int = 64
+    groups: int | None = None
+    prefix_tokens: int | None = None
+    suffix_tokens: int | None = None
     output_tokens: int | None = None
-    zipf: float = 1.0
-    sessions: int = 8
-    turns: int = 6
+    zipf: float | None = None
+    sessions: int | None = None
+    turns: int | None = None
+    sizes: Sequence[str] | None = None
     trace: Path | None = None
     speed: float = 1.0
-    block_size: int = 512
+    block_size: int | None = None
     max_prompt_tokens: int | None = None
     api: str | None = None
     cache_salt: str | None = None
@@ -61,8 +79,15 @@ class LoadOptions:
     timeout: float = 120.0
     max_in_flight: int = 1000
     max_lag: float = 0.1
+    spread: str = "sticky"
+    tokenizer: str = "auto"
+    processes: int = 1
+    exporter: str | None = None
     out: Path | None = None
+    parquet: bool = False
     name: str | None = None
+    planned: Path | None = None
+    worker: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,78 +95,115 @@ class LoadPlan:
     """A run that is ready to begin."""
 
     settings: LoadSettings
-    profile: Profile
+    make_traffic: Callable[[Texts], Traffic]
     due_times: Iterator[float] | None
     """Seconds after the start at which requests are sent; ``None`` in a closed loop."""
+    recorded_text: bool
+    """Whether recorded text is sent as it was, whose tokens nobody knows beforehand."""
+    options: LoadOptions
+    """The options, with the seed that was drawn."""
     arguments: dict[str, Any]
     """The options as given, for the summary; secrets left out."""
 
 
 def plan_load(options: LoadOptions) -> LoadPlan:
-    """Check the options and build profile and schedule; UsageError where something is wrong."""
+    """Check the options and build traffic and schedule; UsageError where something is wrong."""
     _check_numbers(options)
     if (options.profile is None) == (options.trace is None):
-        raise UsageError(f"give a profile or --trace, one of them; the profiles are {', '.join(PROFILES)}.")
+        raise UsageError(f"give a profile or --trace, one of them; the profiles are {', '.join(profile_names())}.")
     if options.rate is not None and options.users is not None:
         raise UsageError("--rate (open loop) and --users (closed loop) exclude each other; give one of them.")
-    settings = _settings(options)
-    profile, recorded = _traffic(options, settings.seed)
+    if options.think_time and options.users is None:
+        raise UsageError("--think-time is a pause of users; give --users as well.")
+    if options.seed is None:
+        options = replace(options, seed=random.SystemRandom().randrange(_LARGEST_SEED))
+    spec = None if options.profile is None else _profile(options, options.profile)
+    trace = None if options.trace is None else _trace(options, options.trace)
+    settings = _settings(options, spec, trace)
+    make_traffic, recorded = _traffic(options, spec, trace)
     schedule = None if settings.users is not None else recorded
     if schedule is None and settings.users is None:
-        schedule = arrival_times(options.rate or _DEFAULT_RATE, settings.arrivals, settings.seed)
+        rate = (options.rate or _DEFAULT_RATE) / options.processes
+        seed = settings.seed + settings.worker
+        schedule = arrival_times(rate, settings.arrivals, seed, day_s=options.day)
     arguments = {key: _plain(value) for key, value in asdict(options).items() if key not in _SECRETS}
-    return LoadPlan(settings, profile, schedule, arguments)
+    recorded_text = trace is not None and any(row.messages for row in trace.rows)
+    return LoadPlan(settings, make_traffic, schedule, recorded_text, options, arguments)
 
 
-def _settings(options: LoadOptions) -> LoadSettings:
-    profile = options.profile or "trace"
-    api = options.api or ("completions" if options.profile is None else find_profile(options.profile).api)
+def _profile(options: LoadOptions, name: str) -> ProfileSpec:
+    """The profile with the sizes given beside it."""
+    given = {size: value for size in _SIZES if (value := getattr(options, size)) is not None}
+    for word in options.sizes or ():
+        size, equals, text = word.partition("=")
+        if not equals:
+            raise UsageError(f"--set '{word}' must be NAME=VALUE, such as --set documents=100.")
+        given[size.replace("-", "_")] = _parsed(text)
+    return find_profile(name).with_sizes(given)
+
+
+def _trace(options: LoadOptions, path: Path) -> Trace:
+    if options.processes > 1:
+        raise UsageError("a trace is replayed by one process, in its order; leave --processes out.")
+    return open_trace(path, options.block_size)
+
+
+def _settings(options: LoadOptions, spec: ProfileSpec | None, trace: Trace | None) -> LoadSettings:
+    profile = "trace" if spec is None else spec.name
+    api = options.api or (spec.api if spec is not None else trace.api if trace is not None else "completions")
     unlimited = (options.duration, options.requests, options.trace) == (None, None, None)
+    hosts = [options.host] if isinstance(options.host, str) else options.host
+    assert options.seed is not None
     return LoadSettings(
         name=_checked_name(options.name or profile),
         profile=profile,
-        host=_checked_host(options.host),
+        hosts=tuple(_checked_url("--host", host) for host in hosts),
         api=_choice("--api", api, _APIS),
         models=tuple(options.model or ()),
-        seed=random.SystemRandom().randrange(_LARGEST_SEED) if options.seed is None else options.seed,
-        users=options.users,
+        seed=options.seed,
+        users=_share_of(options.users, options),
+        think_time_s=options.think_time,
         arrivals=_choice("--arrivals", options.arrivals, _ARRIVALS),
         duration_s=_DEFAULT_DURATION_S if unlimited else options.duration,
-        requests=options.requests,
+        requests=_share_of(options.requests, options),
+        warm_up=_share_of(options.warm_up, options) or 0,
         cache_salt=options.cache_salt,
         api_key=options.api_key,
         ignore_eos=options.ignore_eos,
         timeout_s=options.timeout,
         max_in_flight=options.max_in_flight,
         max_lag_s=options.max_lag,
+        spread=_choice("--spread", options.spread, _SPREADS),
+        route="group" if spec is None else spec.route,
+        tokenizer=options.tokenizer,
+        fewest_models=spec.adapters.count if spec is not None and spec.adapters is not None else 1,
+        worker=options.worker,
+        exporter=None if options.exporter is None else _checked_url("--exporter", options.exporter),
         out=options.out,
     )
 
 
-def _traffic(options: LoadOptions, seed: int) -> tuple[Profile, Iterator[float] | None]:
-    """The profile, and the times of a trace unless --rate replaces them."""
-    if options.profile is not None:
-        sizes = ProfileSettings(
-            seed=seed,
-            groups=options.groups,
-            prefix_tokens=options.prefix_tokens,
-            suffix_tokens=options.suffix_tokens,
-            output_tokens=options.output_tokens or _DEFAULT_OUTPUT_TOKENS,
-            zipf=options.zipf,
-            sessions=options.sessions,
-            turns=options.turns,
+def _traffic(
+    options: LoadOptions, spec: ProfileSpec | None, trace: Trace | None
+) -> tuple[Callable[[Texts], Traffic], Iterator[float] | None]:
+    """How to make the traffic, and the times of a trace unless --rate replaces them."""
+    if spec is not None:
+        return spec.make, None
+    assert trace is not None
+
+    def make(texts: Texts) -> Traffic:
+        return TraceReplay(
+            trace, texts, max_prompt_tokens=options.max_prompt_tokens, max_output_tokens=options.output_tokens
         )
-        return find_profile(options.profile).make(sizes), None
-    assert options.trace is not None
-    rows = read_trace(options.trace, options.block_size)
-    replay = TraceReplay(
-        rows,
-        seed=seed,
-        block_size=options.block_size,
-        max_prompt_tokens=options.max_prompt_tokens,
-        max_output_tokens=options.output_tokens,
-    )
-    return replay, due_times(rows, options.speed) if options.rate is None else None
+
+    return make, due_times(trace.rows, options.speed) if options.rate is None else None
+
+
+def _share_of(total: int | None, options: LoadOptions) -> int | None:
+    """This worker's part of a number, the first workers taking what does not divide."""
+    if total is None or not options.worker:
+        return total
+    return total // options.processes + (options.worker <= total % options.processes)
 
 
 def _check_numbers(options: LoadOptions) -> None:
@@ -154,6 +216,10 @@ def _check_numbers(options: LoadOptions) -> None:
                 raise UsageError(f"{flag} is {value:g}; it must not be negative.")
             if name not in _MAY_BE_ZERO and not value > 0:
                 raise UsageError(f"{flag} is {value:g}; it must be above zero.")
+    for name in ("users", "requests"):
+        total = getattr(options, name)
+        if total is not None and total < options.processes:
+            raise UsageError(f"--{name} is {total}; {options.processes} processes need at least one each.")
 
 
 def _checked_name(name: str) -> str:
@@ -162,21 +228,33 @@ def _checked_name(name: str) -> str:
     return name
 
 
-def _checked_host(host: str) -> str:
+def _checked_url(flag: str, host: str) -> str:
     try:
         parts = urlsplit(host)
         usable = parts.scheme in ("http", "https") and parts.hostname and (parts.port is None or parts.port > 0)
     except ValueError:
         usable = False
     if not usable:
-        raise UsageError(f"--host '{host}' is not an HTTP address; give one like http://127.0.0.1:8000.")
+        raise UsageError(f"{flag} '{host}' is not an HTTP address; give one like http://127.0.0.1:8000.")
     return host.rstrip("/")
 
 
-def _choice(flag: str, value: str, choices: dict[str, _Value]) -> _Value:
+def _choice(flag: str, value: str, choices: Mapping[str, _Value]) -> _Value:
     if value not in choices:
         raise UsageError(f"{flag} is '{value}'; it must be one of {', '.join(choices)}.")
     return choices[value]
+
+
+def _parsed(text: str) -> object:
+    """A number, two numbers with a comma between them for a range, or the text itself."""
+    if "," in text:
+        return [_parsed(part) for part in text.split(",")]
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
 
 
 def _plain(value: object) -> object:

@@ -11,7 +11,7 @@ from rich.table import Table
 from hitcurve_loadtests.percentiles import describe
 from hitcurve_loadtests.summary import RunTotals, client_hit_rate
 
-__all__ = ["ProgressLine", "print_summary"]
+__all__ = ["ProgressLine", "print_intended", "print_summary"]
 
 _PLAIN_EVERY_S = 10.0
 
@@ -33,7 +33,7 @@ class ProgressLine:
         self._last_s = now_s
         ttft = describe([record.ttft_s for record in totals.recent if record.ttft_s is not None]).p50
         line = (
-            f"{self._name}: {len(totals.records)} requests, {totals.failed} failed, "
+            f"{self._name}: {totals.finished} requests, {totals.failed} failed, "
             f"hit rate {_percent(client_hit_rate(totals.recent).hit_rate)}, TTFT p50 {_ms(ttft)}"
         )
         self._stream.write(f"\r\x1b[K{line}" if self._live else f"{line}\n")
@@ -59,6 +59,7 @@ def print_summary(summary: Mapping[str, Any]) -> None:
         f"hit rate {_percent(cache['hit_rate'])} "
         f"({cache['hit_tokens']} of {cache['query_tokens']} prompt tokens{unknown})"
     )
+    _print_intended(console, summary)
     engine = summary["engine"]
     why = f" ({engine['reason']})" if engine["reason"] else ""
     console.print(f"hit rate by the engine's own counters {_percent(engine['hit_rate'])}{why}", markup=False)
@@ -70,6 +71,7 @@ def print_summary(summary: Mapping[str, Any]) -> None:
         "TTFT": summary["ttft_s"]["all"],
         "TTFT of hits": summary["ttft_s"]["hits"],
         "TTFT of misses": summary["ttft_s"]["misses"],
+        "TTFT since scheduled": summary["ttft_s"]["since_scheduled"],
         "time per output token": summary["tpot_s"],
         "whole request": summary["request_duration_s"],
         "generator: hub lag": summary["lag_s"]["hub"],
@@ -80,6 +82,29 @@ def print_summary(summary: Mapping[str, Any]) -> None:
     console.print(table)
     reasons = "".join(f"\n  {reason}" for reason in summary["reasons"])
     console.print(f"verdict: {summary['verdict']}{reasons}", markup=False)
+
+
+def print_intended(intended: Mapping[str, Any] | None, stream: TextIO = sys.stderr) -> None:
+    """Said before anything is sent, so that nobody fits the intention to the result."""
+    if intended is not None and intended["shared"] is not None:
+        ceiling = intended["ceiling"]
+        blocks = "" if ceiling is None else f", at most {_percent(ceiling)} in blocks of {intended['block_size']}"
+        stream.write(f"intended: {_percent(intended['shared'])} of the prompt tokens are shared{blocks}\n")
+        stream.flush()
+
+
+def _print_intended(console: Console, summary: Mapping[str, Any]) -> None:
+    intended, warm = summary["intended"], summary["warm"]
+    if intended is None or intended["shared"] is None:
+        return
+    warmed = f" after the first {warm['after_requests']} requests" if warm["after_requests"] else ""
+    ceiling = "" if intended["ceiling"] is None else f", ceiling {_percent(intended['ceiling'])}"
+    console.print(f"intended{warmed}: shared {_percent(intended['shared'])}{ceiling}")
+    if warmed:
+        console.print(f"hit rate{warmed}: {_percent(warm['hit_rate'])}")
+    if intended["prompt_tokens_off"]:
+        off = intended["prompt_tokens_off"]
+        console.print(f"prompts are {off:+.1f} tokens off their intended length, on average", markup=False)
 
 
 def _percent(rate: float | None) -> str:

@@ -1,14 +1,14 @@
 """Prompts: what is sent, and the text they are made of.
 
-Text is made from a seed and names alone, so a run can be repeated exactly. It is ASCII, and ``n`` tokens are
-``n`` bytes: exact for byte-level tokenizers (the simulated engine, the tiny test model); a tokenizer with a
-larger vocabulary counts fewer tokens, about one for four bytes.
+Text is made from a seed and names alone, so a run can be repeated exactly. Here it is ASCII, and ``n`` tokens are
+``n`` bytes, as byte-level tokenizers have it (the simulated engine, the tiny test model);
+``hitcurve_loadtests.texts`` has the text for other tokenizers.
 """
 
 import hashlib
 from dataclasses import dataclass
 
-__all__ = ["IDENTITY_BYTES", "Message", "Prompt", "make_text"]
+__all__ = ["IDENTITY_BYTES", "Message", "Prompt", "common_words", "make_text"]
 
 IDENTITY_BYTES = 12
 """A text begins with this many letters that no other text has, so that not even a block of 16 tokens is shared."""
@@ -44,11 +44,22 @@ class Prompt:
     output_tokens: int
     session: int | None = None
     """Number of the chat session that waits for the reply, where there is one."""
+    model_rank: int | None = None
+    """Which of the models or adapters named is asked; ``None`` leaves it to the run."""
+    cache_salt: str | None = None
+    """The tenant's salt; ``None`` leaves it to the run."""
+    at_s: float | None = None
+    """When it is to be sent, seconds after the start, where a trace says so."""
 
     @property
     def text(self) -> str:
         """All messages as one text, for engines asked to complete rather than to chat."""
         return "".join(message.text for message in self.messages)
+
+
+def common_words() -> tuple[str, ...]:
+    """Short English words that most tokenizers know."""
+    return tuple(_WORD_LIST.split())
 
 
 def make_text(length: int, *name: object) -> str:

@@ -33,6 +33,12 @@ class RequestRecord:
     cached_tokens: int | None
     late_s: float | None
     """How long after its scheduled time it was sent; ``None`` in a closed loop, which has no schedule."""
+    first_content_s: float | None = None
+    """First delta that is not reasoning."""
+    number: int = 0
+    """Which request of its worker it is, from 1, in the order of sending: the same seed sends the same again."""
+    worker: int = 0
+    """Which process of the load sent it, from 1; 0 where there is only one."""
 
 
 class RequestLog:

@@ -90,6 +90,11 @@ class ScriptedEngine:
             def do_POST(self) -> None:
                 received_s = time.perf_counter()
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                if self.path.endswith("/tokenize"):
+                    self.send_response(404)
+                    self.send_header("Content-Length", "0")
+                    self.end_headers()
+                    return
                 exchange = Exchange(self.path, body, dict(self.headers), received_s)
                 engine.exchanges.append(exchange)
                 self.play(engine.answer(exchange), exchange)

@@ -23,7 +23,8 @@ def test_a_run_writes_requests_summary_and_report(engine: Any, load: Any, tmp_pa
         *("shared-system-prompt", "--host", engine.url, "--rate", 200, "--requests", 40, "--seed", 7),
         *("--groups", 2, "--prefix-tokens", 48, "--suffix-tokens", 16, "--output-tokens", 2, "--out", tmp_path),
     )
-    assert (ended.code, ended.err) == (0, "")
+    assert ended.code == 0, ended.err
+    assert ended.err == "intended: 71.6 % of the prompt tokens are shared\n"
     assert "40 requests ok, 0 failed" in ended.out
     assert "seed 7" in ended.out
     assert "verdict: ok" in ended.out
@@ -32,6 +33,7 @@ def test_a_run_writes_requests_summary_and_report(engine: Any, load: Any, tmp_pa
     assert lines[0].keys() == {
         *("at_s", "load", "profile", "group", "model", "status", "outcome", "reason", "ttft_s", "tpot_s"),
         *("duration_s", "prompt_tokens", "completion_tokens", "cached_tokens", "late_s"),
+        *("first_content_s", "number", "worker"),
     }
     summary = json.loads((tmp_path / "load-shared-system-prompt.json").read_text())
     assert summary["requests"] == {"sent": 40, "ok": 40, "failed": 0, "unfinished": 0}
@@ -210,7 +212,10 @@ def test_an_engine_without_models_must_be_told_one(engine: Any, load: Any) -> No
         (["unique", "--host", NOBODY, "--rate", "1", "--users", "1"], "--rate (open loop) and --users"),
         (["unique", "--host", NOBODY, "--name", "../x"], "--name '../x' must be a plain file name:"),
         (["unique", "--host", NOBODY, "--api", "rest"], "--api is 'rest'; it must be one of chat, completions."),
-        (["--trace", "/nowhere.jsonl", "--host", NOBODY], "the trace /nowhere.jsonl cannot be read:"),
+        (
+            ["--trace", "/nowhere.jsonl", "--host", NOBODY],
+            "the trace /nowhere.jsonl cannot be read (No such file or directory);",
+        ),
     ],
 )
 def test_wrong_usage_is_one_sentence(words: list[str], complaint: str, capsys: Any) -> None:

@@ -1,5 +1,9 @@
 """Summaries: exact percentiles, ratio of sums, and a verdict that says why."""
 
+import itertools
+import json
+import math
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -7,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hitcurve_loadtests.arrivals import ArrivalKind, arrival_times
-from hitcurve_loadtests.percentiles import describe, nearest_rank
+from hitcurve_loadtests.percentiles import Histogram, describe, nearest_rank
 from hitcurve_loadtests.records import RequestRecord
 from hitcurve_loadtests.summary import RunTotals, client_hit_rate, is_hit, judge
+from hitcurve_loadtests.warming import WarmingCurve
 
 
 def record(**values: Any) -> RequestRecord:
@@ -78,6 +83,7 @@ def test_results_keep_hits_misses_and_failures_apart() -> None:
         "all": 0.7,
         "hits": 0.1,
         "misses": 0.5,
+        "since_scheduled": 0.7,
     }
     assert results["throughput"] == {
         "requests_per_s": 1.5,
@@ -91,32 +97,116 @@ def judged(totals: RunTotals) -> tuple[str, list[str]]:
 
 
 def test_verdicts() -> None:
-    good = RunTotals(sent=1, records=[record()])
+    good = RunTotals(sent=1)
+    good.add(record())
     assert judged(good) == ("ok", [])
     assert judged(RunTotals()) == ("no_data", ["no request finished"])
     failed = RunTotals(sent=2)
     failed.add(record())
     failed.add(record(outcome="failed", reason="HTTP 503"))
     assert judged(failed) == ("invalid", ["1 of 2 requests failed: HTTP 503 (1)"])
-    blocked = RunTotals(sent=1, records=[record()], hub_lags_s=[0.25])
+    blocked = RunTotals(sent=1)
+    blocked.add(record())
+    blocked.hub_lagged(0.25)
     assert judged(blocked) == (
         "invalid",
         ["the load generator lagged: its event loop was blocked by 0.250 s at p99, the limit is 0.1 s"],
     )
-    late = RunTotals(sent=1, records=[record(late_s=3.0)])
+    late = RunTotals(sent=1)
+    late.add(record(late_s=3.0))
     assert judged(late) == (
         "invalid",
         ["the load generator lagged: requests were sent late by 3.000 s at p99, the limit is 0.1 s"],
     )
 
 
-@pytest.mark.parametrize("kind", ["poisson", "constant"])
+@pytest.mark.parametrize("kind", ["poisson", "constant", "bursty", "diurnal"])
 def test_arrivals_come_at_the_rate_asked_for(kind: ArrivalKind) -> None:
-    arrivals = arrival_times(20.0, kind, seed=4)
-    times = [next(arrivals) for _ in range(4001)]
+    arrivals = arrival_times(20.0, kind, seed=4, day_s=100.0)
+    times = [next(arrivals) for _ in range(20001)]
     assert times == sorted(times)
-    assert times[0] == 0.0
-    assert times[-1] == pytest.approx(200, rel=0.05)
+    assert times[-1] == pytest.approx(1000, rel=0.05)
+
+
+def test_bursts_come_at_once_and_days_swing() -> None:
+    bursts = list(itertools.islice(arrival_times(20.0, "bursty", seed=1), 8000))
+    assert len(set(bursts)) == pytest.approx(1000, rel=0.1)
+    hundred_days = itertools.takewhile(lambda at_s: at_s < 1000, arrival_times(20.0, "diurnal", seed=1, day_s=10))
+    quarters = Counter(int(at_s % 10 // 2.5) for at_s in hundred_days)
+    # The mean of a half wave is 2/pi of its height.
+    rising, falling = (5000 * (1 + sign * 0.8 * 2 / math.pi) for sign in (1, -1))
+    assert [quarters[quarter] for quarter in range(4)] == pytest.approx(
+        [rising, rising, falling, falling], rel=0.1
+    )
+
+
+@given(st.lists(st.floats(1e-6, 1e4), min_size=1), st.integers(0, 100))
+def test_histograms_of_workers_add_up_exactly(values: list[float], cut: int) -> None:
+    whole, one, other = Histogram(), Histogram(), Histogram()
+    for number, value in enumerate(values):
+        whole.add(value)
+        (one if number < cut else other).add(value)
+    one.merge(Histogram.from_json(json.loads(json.dumps(other.as_json()))))
+    assert one == whole
+    exact, seen = describe(values), whole.describe()
+    assert (seen.count, seen.max) == (exact.count, exact.max)
+    for name in ("p50", "p90", "p99"):
+        assert getattr(seen, name) == pytest.approx(getattr(exact, name), rel=5.1e-4)
+
+
+def test_lt_10_a_histogram_has_the_same_percentiles() -> None:
+    histogram = Histogram()
+    for ms in range(1001, 1101):
+        histogram.add(ms / 1000)
+    seen = histogram.describe()
+    assert (seen.p50, seen.p90, seen.p99, seen.max) == (1.050, 1.090, 1.099, 1.100)
+
+
+def test_totals_of_workers_add_up() -> None:
+    whole, parts = RunTotals(sent=40), [RunTotals(sent=20), RunTotals(sent=20)]
+    for number in range(40):
+        failed = {"outcome": "failed", "reason": f"HTTP {500 + number % 3}"} if number % 7 == 0 else {}
+        seen = record(ttft_s=0.01 * number, cached_tokens=number if number % 5 else None, **failed)
+        for totals in (whole, parts[number % 2]):
+            totals.add(seen, f"http://{number % 3}")
+            totals.hub_lagged(0.001 * number)
+            totals.length_seen(100, 101)
+    merged = RunTotals()
+    for part in parts:
+        merged.merge(json.loads(json.dumps(part.as_json())))
+    assert merged.as_json() == whole.as_json()
+    assert merged.prompt_tokens_off() == 1.0
+    apart = ("warming",)
+    assert {k: v for k, v in merged.results(2.0).items() if k not in apart} == {
+        k: v for k, v in whole.results(2.0).items() if k not in apart
+    }
+
+
+def test_the_first_requests_are_left_out_of_the_warm_rate_and_the_curve_shows_them() -> None:
+    totals = RunTotals(warm_up=2)
+    for cached in (0, 0, 90, 90):
+        totals.add(record(cached_tokens=cached))
+    results = totals.results(1.0)
+    assert (results["cache"]["hit_rate"], results["warm"]["hit_rate"]) == (0.45, 0.9)
+    assert results["warming"] == [{"requests": 4, "hit_rate": 0.45}]
+
+
+@given(st.lists(st.tuples(st.integers(1, 50), st.integers(0, 50)), max_size=3000))
+def test_the_warming_curve_loses_nothing_and_stays_short(requests: list[tuple[int, int]]) -> None:
+    curve = WarmingCurve(per_slice=2)
+    for prompt, cached in requests:
+        curve.add(prompt, cached)
+    assert len(curve.slices) <= 40
+    assert sum(slice_[0] for slice_ in curve.slices) == len(requests)
+    assert sum(slice_[2] for slice_ in curve.slices) == sum(cached for _, cached in requests)
+
+
+def test_memory_does_not_grow_with_the_number_of_reasons() -> None:
+    totals = RunTotals()
+    for number in range(200):
+        totals.add(record(outcome="failed", reason=f"reason {number}"))
+    assert len(totals.failures) == 51
+    assert totals.failures["other reasons"] == 150
 
 
 def test_arrivals_of_a_seed_are_repeatable() -> None:

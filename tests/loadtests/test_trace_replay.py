@@ -10,13 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hitcurve.errors import UsageError
-from hitcurve_loadtests.trace import TraceReplay, TraceRow, due_times, read_trace
+from hitcurve_loadtests.replay.opening import open_trace
+from hitcurve_loadtests.replay.rows import Trace, TraceRow
+from hitcurve_loadtests.replay.traffic import TraceReplay, due_times
+from hitcurve_loadtests.texts import Texts
 
 BLOCK = 64
 
 
 def texts(rows: Sequence[TraceRow], *, block_size: int = BLOCK, seed: int = 1) -> list[str]:
-    replay = TraceReplay(rows, seed=seed, block_size=block_size)
+    replay = TraceReplay(Trace("mooncake", block_size, tuple(rows)), Texts(seed))
     prompts = [replay.next() for _ in rows]
     assert replay.next() is None
     return [prompt.text for prompt in prompts if prompt]
@@ -48,7 +51,9 @@ def test_an_engine_finds_the_sharing_of_the_trace(chains: list[list[int]], engin
 
 
 def test_the_public_trace_keeps_its_lengths_and_its_sharing(shared: Path) -> None:
-    rows = read_trace(shared / "traces/mooncake_fast25_conversation_trace.jsonl", 512)
+    trace = open_trace(shared / "traces/mooncake_fast25_conversation_trace.jsonl")
+    rows = trace.rows
+    assert (trace.format, trace.block_size) == ("mooncake", 512)
     assert len(rows) == 12031
     few = rows[:400]
     prompts = texts(few, block_size=512)
@@ -65,7 +70,8 @@ def test_other_seeds_share_nothing() -> None:
 
 def test_prompts_and_outputs_can_be_cut() -> None:
     rows = [TraceRow(None, 100, 40, (0, 1)), TraceRow(None, 30, 5, (2,))]
-    replay = TraceReplay(rows, seed=1, block_size=BLOCK, max_prompt_tokens=70, max_output_tokens=8)
+    trace = Trace("mooncake", BLOCK, tuple(rows))
+    replay = TraceReplay(trace, Texts(1), max_prompt_tokens=70, max_output_tokens=8)
     prompts = [replay.next(), replay.next()]
     assert [(len(prompt.text), prompt.output_tokens) for prompt in prompts if prompt] == [(70, 8), (30, 5)]
 
@@ -109,13 +115,13 @@ def test_a_bad_line_is_named_with_its_cure(line: str, complaint: str, tmp_path: 
     path = tmp_path / "trace.jsonl"
     path.write_text(json.dumps(GOOD) + "\n" + line + "\n")
     with pytest.raises(UsageError) as caught:
-        read_trace(path, 512)
+        open_trace(path)
     assert str(caught.value).startswith(complaint.format(path=path))
 
 
 def test_a_trace_that_is_missing_or_empty(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="cannot be read"):
-        read_trace(tmp_path / "missing.jsonl", 512)
+    with pytest.raises(UsageError, match=r"missing.jsonl cannot be read \(No such file or directory\); name one"):
+        open_trace(tmp_path / "missing.jsonl")
     (tmp_path / "empty.jsonl").write_text("\n")
     with pytest.raises(UsageError, match="holds no request"):
-        read_trace(tmp_path / "empty.jsonl", 512)
+        open_trace(tmp_path / "empty.jsonl")

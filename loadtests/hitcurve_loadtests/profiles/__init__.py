@@ -1,1 +1,1 @@
-"""Traffic profiles, one a file: each decides what the next request asks."""
+"""Traffic profiles, a YAML file each, and how they are read."""

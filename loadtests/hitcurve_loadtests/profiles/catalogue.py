@@ -1,45 +1,38 @@
-"""The profiles by name. A new one is a file of its own and a line here."""
+"""The profiles by name: a YAML file each beside this module. Any other YAML file can be named by its path."""
 
 import difflib
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal
+from functools import cache
+from pathlib import Path
 
 from hitcurve.errors import UsageError
-from hitcurve_loadtests.profiles.multi_turn import MultiTurn
-from hitcurve_loadtests.profiles.profile import Profile, ProfileSettings
-from hitcurve_loadtests.profiles.shared_system_prompt import SharedSystemPrompt
-from hitcurve_loadtests.profiles.unique import Unique
+from hitcurve_loadtests.profiles.spec import Api, ProfileSpec, read_profile
 
-__all__ = ["PROFILES", "Api", "ProfileEntry", "find_profile"]
+__all__ = ["Api", "find_profile", "profile_names", "profile_titles"]
 
-Api = Literal["chat", "completions"]
+_FOLDER = Path(__file__).parent
 
 
-@dataclass(frozen=True, slots=True)
-class ProfileEntry:
-    """How to make a profile, the API it uses unless told otherwise, and one line of help."""
-
-    make: Callable[[ProfileSettings], Profile]
-    api: Api
-    help: str
+@cache
+def profile_names() -> tuple[str, ...]:
+    """Names of the profiles that come with hitcurve."""
+    return tuple(sorted(file.stem for file in _FOLDER.glob("*.yaml")))
 
 
-PROFILES: dict[str, ProfileEntry] = {
-    "shared-system-prompt": ProfileEntry(
-        SharedSystemPrompt, "completions", "groups of requests, each group behind one shared prefix"
-    ),
-    "multi-turn": ProfileEntry(
-        MultiTurn, "chat", "chats whose history grows by the engine's own replies, turn after turn"
-    ),
-    "unique": ProfileEntry(Unique, "completions", "no two prompts share a block: pressure on the pool"),
-}
+def profile_titles() -> dict[str, str]:
+    """One line about each, without reading more of the files than their first line."""
+    titles = {}
+    for name in profile_names():
+        with (_FOLDER / f"{name}.yaml").open(encoding="utf-8") as file:
+            titles[name] = file.readline().removeprefix("title:").strip()
+    return titles
 
 
-def find_profile(name: str) -> ProfileEntry:
-    """The profile of that name; UsageError naming the nearest and all others where there is none."""
-    if name in PROFILES:
-        return PROFILES[name]
-    near = difflib.get_close_matches(name, PROFILES, n=1, cutoff=0.4)
+def find_profile(name: str) -> ProfileSpec:
+    """The profile of that name or file; UsageError naming the nearest and all others where there is none."""
+    if name in profile_names():
+        return read_profile(_FOLDER / f"{name}.yaml")
+    if name.endswith((".yaml", ".yml")):
+        return read_profile(Path(name))
+    near = difflib.get_close_matches(name, profile_names(), n=1, cutoff=0.4)
     hint = f"did you mean '{near[0]}'? " if near else ""
-    raise UsageError(f"there is no load profile '{name}'; {hint}The profiles are {', '.join(PROFILES)}.")
+    raise UsageError(f"there is no load profile '{name}'; {hint}The profiles are {', '.join(profile_names())}.")

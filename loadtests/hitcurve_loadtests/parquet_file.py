@@ -1,0 +1,72 @@
+"""The finished requests of one load as a Parquet file, for those who analyse them with other tools."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from hitcurve.errors import EnvironmentFailed, UsageError
+
+__all__ = ["COLUMNS", "write_parquet"]
+
+COLUMNS: dict[str, str] = {
+    "at_s": "double",
+    "load": "string",
+    "profile": "string",
+    "group": "string",
+    "model": "string",
+    "status": "int16",
+    "outcome": "string",
+    "reason": "string",
+    "ttft_s": "double",
+    "tpot_s": "double",
+    "duration_s": "double",
+    "prompt_tokens": "int32",
+    "completion_tokens": "int32",
+    "cached_tokens": "int32",
+    "late_s": "double",
+    "first_content_s": "double",
+    "number": "int32",
+    "worker": "int16",
+}
+"""Columns and their Arrow types; all but the first four may be null, which is "no value"."""
+
+_ROWS_AT_ONCE = 10_000
+
+
+def write_parquet(requests: Path, name: str) -> Path:
+    """``requests-NAME.parquet`` beside ``requests``, with the lines of the load ``name``."""
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            "--parquet needs the package 'pyarrow'; install it with: pip install 'hitcurve[parquet]'"
+        ) from error
+    schema = pyarrow.schema([(column, pyarrow.type_for_alias(kind)) for column, kind in COLUMNS.items()])
+    path = requests.with_name(f"requests-{name}.parquet")
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with pyarrow.parquet.ParquetWriter(unfinished, schema) as writer:
+            for rows in _batches(requests, name):
+                writer.write_table(pyarrow.Table.from_pylist(rows, schema=schema))
+        os.replace(unfinished, path)
+    except OSError as error:
+        unfinished.unlink(missing_ok=True)
+        raise EnvironmentFailed(f"{path} cannot be written: {error.strerror}; choose another --out.") from error
+    return path
+
+
+def _batches(requests: Path, name: str) -> Iterator[list[dict[str, Any]]]:
+    rows: list[dict[str, Any]] = []
+    if requests.exists():
+        with requests.open(encoding="utf-8") as file:
+            for line in file:
+                row = json.loads(line)
+                if row["load"] == name:
+                    rows.append(row)
+                if len(rows) >= _ROWS_AT_ONCE:
+                    yield rows
+                    rows = []
+    yield rows
