@@ -45,7 +45,7 @@ _LABEL = re.compile(
     r'[ \t]*([a-zA-Z_][a-zA-Z0-9_]*)[ \t]*=[ \t]*"([^"\\]*(?:\\.[^"\\]*)*)"[ \t]*(?:,|(?=\}))', re.DOTALL
 )
 _END_OF_LABELS = re.compile(r"[ \t]*\}")
-_NUMBER = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|\.[0-9]+(?:[eE][+-]?[0-9]+)?|[iI][nN][fF]|[nN][aA][nN])"
+_NUMBER = r"[+-]?(?:(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[iI][nN][fF]|[nN][aA][nN])"
 _REST = re.compile(rf"[ \t]*({_NUMBER})(?:[ \t]+{_NUMBER})?[ \t\r]*(?:[ \t]#[^\n]*)?$")
 _ESCAPE = re.compile(r'\\([\\n"])')
 _ESCAPED = {"\\": "\\", "n": "\n", '"': '"'}
