@@ -40,11 +40,7 @@ def answer(estimator: Estimator, question: Question) -> Json:
     }
     pools = [*question.pools, None]
     if question.memory is not None:
-        values["model"] = {
-            "kv_bytes_per_token": question.memory.bytes_per_token,
-            "formula": question.memory.formula,
-            "notes": list(question.memory.notes),
-        }
+        values["model"] = question.memory.as_json()
     if question.block_sizes:
         values["block_sizes"] = _block_sizes(estimator, question)
     if variants := estimator.isolation():

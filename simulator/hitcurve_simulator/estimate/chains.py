@@ -3,12 +3,13 @@
 from array import array
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
 
 import numpy as np
 
 from hitcurve_simulator.estimate.accesses import Accesses
 from hitcurve_simulator.estimate.arrays import Bools, Hashes, Ints
-from hitcurve_simulator.estimate.prefix_hashes import keyed, mixed, prefix_hashes
+from hitcurve_simulator.estimate.prefix_hashes import keyed, prefix_hashes
 from hitcurve_simulator.traces import TraceRow
 
 __all__ = ["Chains", "Namespace", "chains_of"]
@@ -43,13 +44,16 @@ def chains_of(
     outputs: bool = False,
     salts: Sequence[int] | None = None,
     warm_up: int = 0,
+    unnamed_from: int = 0,
 ) -> Chains:
     """Chains of all rows. Hash ids name blocks of ``ids_size`` tokens, of which ``block_size`` is a multiple.
 
     ``outputs``: full blocks of prompt and output stay behind, as an engine keeps them. ``salts``, one a row, keep
-    apart rows whose ids mean different things. The first ``warm_up`` rows only leave their blocks behind.
+    apart rows whose ids mean different things. The first ``warm_up`` rows only leave their blocks behind. Names
+    depend on nothing but what a block holds, so that rows may be named in parts; blocks that nobody names are
+    numbered from ``unnamed_from``.
     """
-    builder = _Builder(block_size, ids_size, salts or [0] * len(rows))
+    builder = _Builder(block_size, ids_size, salts or [0] * len(rows), _unnamed=unnamed_from)
     lengths = np.array([row.request.prompt_tokens for row in rows], dtype=np.int64)
     reads = np.array([not row.request.skip_reading_prefix_cache for row in rows], dtype=np.bool_)
     reads[:warm_up] = False
@@ -148,7 +152,9 @@ class _Builder:
     def _code(self, value: Hashable) -> int:
         if isinstance(value, int) and _SMALLEST < value < _LARGEST:
             return value
-        return _SMALLEST - 1 - self._odd.setdefault(value, len(self._odd))
+        if value not in self._odd:
+            self._odd[value] = _SMALLEST - 1 - (_digest(value) >> 2)
+        return self._odd[value]
 
     def _own(self, count: int) -> range:
         """Numbers that no other block has."""
@@ -206,8 +212,9 @@ def _namespaces(rows: Sequence[TraceRow]) -> tuple[tuple[Namespace, ...], Ints]:
 
 def _namespace_codes(names: Sequence[Namespace]) -> Hashes:
     """A number for each namespace; 0 for the one without adapter and salt."""
-    codes = mixed(np.arange(1, len(names) + 1, dtype=np.uint64))
-    for place, name in enumerate(names):
-        if name == (None, None):
-            codes[place] = 0
-    return codes
+    return np.array([0 if name == (None, None) else _digest(name) for name in names], dtype=np.uint64)
+
+
+def _digest(value: Hashable) -> int:
+    """64 bits that depend on the value alone."""
+    return int.from_bytes(blake2b(repr(value).encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")

@@ -2,16 +2,20 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, TypeVar, get_args
+from typing import TYPE_CHECKING, Annotated, TypeVar, get_args
 
 import typer
 
 from hitcurve.errors import UsageError
 from hitcurve_simulator.estimate.model_memory import KV_TYPES, KvMemory, kv_memory
+from hitcurve_simulator.estimate.pool_sizes import GpuMemory, gpu_memory, pool_sizes
 from hitcurve_simulator.simulate.progress import progress_over
 from hitcurve_simulator.traces.formats import TimeUnit
 from hitcurve_simulator.traces.parse_row import Turns
 from hitcurve_simulator.traces.tokenizers import tokenizer_by_name
+
+if TYPE_CHECKING:
+    from hitcurve_simulator.estimate.traffic import Reading
 
 __all__ = ["app"]
 
@@ -26,7 +30,8 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 @app.command(
     epilog="Examples: 'hitcurve estimate trace.jsonl --pool-blocks 5859 --html curve.html', "
-    "'zstd -dc log.jsonl.zst | hitcurve estimate - --block-sizes 16,32,64 --split tenant'."
+    "'hitcurve estimate log.jsonl.zst --model-config config.json --gpu-memory 80GiB --weights 15GiB', "
+    "'zcat huge.gz | hitcurve estimate - --sample 0.01'."
 )
 def estimate(
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Traces, folders of them, or - (stdin).")],
@@ -39,6 +44,19 @@ def estimate(
     model_config: Annotated[
         Path | None, typer.Option(metavar="FILE", help="config.json of the model, for KV bytes per token.")
     ] = None,
+    gpu_memory_size: Annotated[
+        str | None, typer.Option("--gpu-memory", metavar="SIZE", help="Memory of one GPU, such as 80GiB.")
+    ] = None,
+    weights: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Weights on all GPUs together, such as 15GiB.")
+    ] = None,
+    gpu_memory_utilization: Annotated[
+        float | None, typer.Option(min=0.01, max=1, help="Share of it that the engine may use (default: 0.9).")
+    ] = None,
+    other_memory: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Activations, graphs and the like on all GPUs.")
+    ] = None,
+    gpus: Annotated[int, typer.Option(min=1, help="GPUs that share one model (tensor parallelism).")] = 1,
     kv_type: Annotated[
         str | None, typer.Option(help=f"KV cache type: {', '.join(KV_TYPES)} (default: the model's).")
     ] = None,
@@ -52,7 +70,7 @@ def estimate(
     replicas: Annotated[
         int | None, typer.Option(min=1, help="Compare routing policies over this many replicas.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of random routing.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of random routing and of the sample.")] = 0,
     breaks: Annotated[
         bool | None,
         typer.Option(
@@ -65,7 +83,10 @@ def estimate(
     ] = 0.0,
     outputs: Annotated[bool, typer.Option("--outputs", help="Outputs stay in the pool (engine-like).")] = False,
     tokenizer: Annotated[
-        str, typer.Option(metavar="pieces|bytes|FILE", help="How text becomes tokens; FILE: a tokenizer.json.")
+        str,
+        typer.Option(
+            metavar="pieces|bytes|MODEL", help="How text becomes tokens; MODEL: its folder, file or name."
+        ),
     ] = "pieces",
     ids: Annotated[
         str, typer.Option(metavar="file|shared", help="Whether hash ids of several files name the same blocks.")
@@ -78,14 +99,21 @@ def estimate(
         str, typer.Option(metavar="cumulative|delta", help="Whether input_length covers the whole chat so far.")
     ] = "cumulative",
     strict: Annotated[bool, typer.Option("--strict", help="Stop at the first line that is rejected.")] = False,
+    sample: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0, max=1.0, metavar="SHARE", help="Read only this share of the prefix trees; errors are given."
+        ),
+    ] = None,
     every: Annotated[bool, typer.Option("--all-sizes", help="The curve at every size where it bends.")] = False,
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the curve as one HTML page.")] = None,
     as_json_text: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """The best hit rate that recorded traffic allows, and the hit rate of every pool size, exactly, in one pass.
 
-    Formats: Mooncake, Bailian, sessions of kv-cache-tester, ShareGPT, logs of OpenAI requests, token ids; each
-    plain or gzip. Rows that cannot be used are named and counted. Two definitions of a hit are given side by side.
+    Formats: Mooncake, Bailian, sessions of kv-cache-tester, ShareGPT, logs of OpenAI requests, KV events, token
+    ids; each plain, gzip or zstd. Rows that cannot be used are named and counted. Two definitions of a hit are
+    given side by side.
     """
     # NumPy comes only now, so that --help is fast.
     from hitcurve_simulator.estimate.answer import answer
@@ -93,7 +121,8 @@ def estimate(
     from hitcurve_simulator.estimate.question import Question
     from hitcurve_simulator.estimate.traffic import IdScope, Reading, load_traffic
 
-    memory = None if model_config is None else kv_memory(model_config, kv_type)
+    memory = None if model_config is None else kv_memory(model_config, kv_type, gpus)
+    gpu = gpu_memory(gpu_memory_size, weights, gpu_memory_utilization, other_memory, gpus)
     reading = Reading(
         block_size=block_size,
         time_unit=None if time_unit is None else _one_of("--time-unit", time_unit, get_args(TimeUnit)),
@@ -105,13 +134,23 @@ def estimate(
     )
     if split is not None:
         _one_of("--split", split, SPLIT_NAMES)
+    if sample is not None:
+        asked = (block_sizes, split, replicas, breaks, warm_up, every)
+        if any(asked):
+            raise UsageError(
+                "--sample answers ceiling and curve; leave out --block-sizes, --split, --replicas, --breaks, "
+                "--warm-up and --all-sizes."
+            )
+        pools = (pool_blocks or [], pool_gib or [], gpu, memory)
+        _sampled(files, reading, sample, seed, outputs, pools, html, as_json_text)
+        return
     with progress_over(f"reading {', '.join(files[:3])}") as on_line:
         traffic = load_traffic(files, reading, on_line)
     has_text = traffic.has_text
     if breaks and not has_text:
         raise UsageError("--breaks needs text (prompt, messages or conversations), and no row has any.")
     question = Question(
-        pools=_pools(pool_blocks or [], pool_gib or [], memory, traffic.block_size),
+        pools=pool_sizes(pool_blocks or [], pool_gib or [], gpu, memory, traffic.block_size),
         memory=memory,
         block_sizes=_block_sizes(block_sizes, traffic.block_size, traffic.has_ids),
         split=split,
@@ -125,7 +164,7 @@ def estimate(
     if html is not None:
         from hitcurve_simulator.estimate.html_page import write_page
 
-        write_page(html, found, estimator.curves, question.pools)
+        write_page(html, found, estimator.curves.bound, estimator.curves.engine, question.pools)
     if as_json_text:
         print(json.dumps(found))
     else:
@@ -134,18 +173,37 @@ def estimate(
         print_answer(found)
 
 
-def _pools(blocks: list[int], gib: list[float], memory: KvMemory | None, block_size: int) -> tuple[int, ...]:
-    if gib and memory is None:
-        raise UsageError(
-            "--pool-gib needs the size of a token; give --model-config FILE, the model's config.json."
-        )
-    sizes = list(blocks)
-    for size in gib if memory is not None else ():
-        fits = memory.blocks_in(size, block_size) if memory is not None else 0
-        if fits < 1:
-            raise UsageError(f"--pool-gib {size:g} holds no block of {block_size} tokens; give more.")
-        sizes.append(fits)
-    return tuple(dict.fromkeys(sizes))
+def _sampled(
+    files: list[str],
+    reading: "Reading",
+    share: float,
+    seed: int,
+    outputs: bool,
+    pools: tuple[list[int], list[float], GpuMemory | None, KvMemory | None],
+    html: Path | None,
+    as_json_text: bool,
+) -> None:
+    """Answer from a sample; ``pools`` in blocks, in GiB, as GPU memory, and the size of a token."""
+    from hitcurve_simulator.estimate.sampled_answer import print_sampled, sampled_answer
+    from hitcurve_simulator.estimate.sampled_curve import sampled_curve
+    from hitcurve_simulator.estimate.sampled_traffic import sample_traffic
+
+    with progress_over(f"reading {', '.join(files[:3])}") as on_line:
+        traffic = sample_traffic(files, reading, share, seed, outputs, on_line)
+    try:
+        bound, engine = sampled_curve(traffic.bound), sampled_curve(traffic.engine)
+    except ValueError as error:
+        raise UsageError(f"--sample {share:g} is too small: {error}; give more.") from None
+    sizes = pool_sizes(*pools, traffic.block_size)
+    found = sampled_answer(traffic, bound, engine, sizes, pools[3])
+    if html is not None:
+        from hitcurve_simulator.estimate.html_page import write_page
+
+        write_page(html, found, bound, engine, sizes)
+    if as_json_text:
+        print(json.dumps(found))
+    else:
+        print_sampled(found)
 
 
 def _block_sizes(text: str | None, base: int, has_ids: bool) -> tuple[int, ...]:

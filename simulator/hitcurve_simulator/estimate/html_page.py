@@ -3,16 +3,15 @@
 from html import escape
 from math import ceil
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from hitcurve.charts import Line, Mark, log_chart
-from hitcurve_simulator.estimate.estimate import Curves
-from hitcurve_simulator.estimate.hit_curve import HitCurve
+from hitcurve_simulator.estimate.arrays import Ints
 from hitcurve_simulator.estimate.page_file import write_html
 
-__all__ = ["write_page"]
+__all__ = ["RateCurve", "write_page"]
 
 POINTS = 400
 STYLE = """
@@ -37,24 +36,43 @@ th { color: var(--soft); }
 """
 
 
-def write_page(path: Path, answer: dict[str, Any], curves: Curves, present: tuple[int, ...]) -> None:
+class RateCurve(Protocol):
+    """Hit tokens against pool size, exact or estimated."""
+
+    @property
+    def block_size(self) -> int: ...
+
+    @property
+    def query_tokens(self) -> int: ...
+
+    @property
+    def largest_pool(self) -> int: ...
+
+    def hit_tokens(self, pools: Ints) -> Ints: ...
+
+    def rate_in(self, pool_blocks: int | None) -> float | None: ...
+
+
+def write_page(
+    path: Path, answer: dict[str, Any], bound: RateCurve, engine: RateCurve, present: tuple[int, ...]
+) -> None:
     """Write the page; ``present`` pools are marked, the first as the present one. Raises UsageError."""
-    write_html(path, _page(answer, curves, present))
+    write_html(path, _page(answer, bound, engine, present))
 
 
-def _page(answer: dict[str, Any], curves: Curves, present: tuple[int, ...]) -> str:
+def _page(answer: dict[str, Any], bound: RateCurve, engine: RateCurve, present: tuple[int, ...]) -> str:
     title = f"Hit rate against pool size: {escape(answer['source'])}"
-    ceiling, engine = answer["ceiling"], answer["ceiling"]["engine_like"]
+    ceiling, engine_like = answer["ceiling"], answer["ceiling"]["engine_like"]
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>{title}</title><style>{STYLE}</style></head><body>
 <h1>{title}</h1>
 <p class="soft">{answer["requests"]:,} requests, {answer["query_tokens"]:,} prompt tokens,
 {answer["query_blocks"]:,} blocks of {answer["block_size"]} tokens, {answer["distinct_blocks"]:,} distinct</p>
-{_chart(curves, present)}
+{_chart(bound, engine, present)}
 <p class="legend soft"><i style="background: var(--engine)"></i>engine-like
 <i style="background: var(--bound)"></i>trace bound</p>
-<p>Ceiling {_rate(engine["token"])} of tokens ({escape(engine["definition"])}).</p>
+<p>Ceiling {_rate(engine_like["token"])} of tokens ({escape(engine_like["definition"])}).</p>
 <p>Ceiling {_rate(ceiling["token"])} of tokens ({escape(ceiling["definition"])}).</p>
 <div class="scroll">{_table(answer)}</div>
 <p class="soft">Speed-up: {escape(answer["speed_up"])}.</p>
@@ -63,17 +81,17 @@ def _page(answer: dict[str, Any], curves: Curves, present: tuple[int, ...]) -> s
 """
 
 
-def _chart(curves: Curves, present: tuple[int, ...]) -> str:
-    largest = max(curves.bound.largest_pool, curves.engine.largest_pool, *present)
+def _chart(bound: RateCurve, engine: RateCurve, present: tuple[int, ...]) -> str:
+    largest = max(bound.largest_pool, engine.largest_pool, *present)
     pools = np.unique(np.geomspace(1, largest, POINTS).astype(np.int64))
-    size = curves.block_size
+    size = bound.block_size
     lines = [
-        Line("trace bound", "bound", _points(curves.bound, pools)),
-        Line("engine-like", "engine", _points(curves.engine, pools)),
+        Line("trace bound", "bound", _points(bound, pools)),
+        Line("engine-like", "engine", _points(engine, pools)),
     ]
     names = ["present pool", *["pool"] * len(present)]
     marks = [
-        Mark(pool, f"{name} {pool:,} blocks, {_rate(curves.engine.rate_in(pool))}")
+        Mark(pool, f"{name} {pool:,} blocks, {_rate(engine.rate_in(pool))}")
         for name, pool in zip(names, present, strict=False)
     ]
     return log_chart(
@@ -88,7 +106,7 @@ def _chart(curves: Curves, present: tuple[int, ...]) -> str:
     )
 
 
-def _points(curve: HitCurve, pools: Any) -> list[tuple[float, float | None]]:
+def _points(curve: RateCurve, pools: Ints) -> list[tuple[float, float | None]]:
     tokens = curve.hit_tokens(pools).tolist()
     return [
         (float(pool), hits / curve.query_tokens if curve.query_tokens else None)

@@ -7,21 +7,25 @@ from pathlib import Path
 from typing import Any, Final
 
 from hitcurve.errors import UsageError
+from hitcurve_simulator.estimate.attention_layers import AttentionLayers, attention_layers
 
 __all__ = ["GIB", "KV_TYPES", "KvMemory", "kv_memory"]
 
 GIB: Final = 1024**3
 KV_TYPES: Final = {"float32": 4, "bfloat16": 2, "float16": 2, "fp8": 1}
-_BOUNDED_LAYERS = ("sliding_attention", "chunked_attention", "linear_attention", "mamba", "conv", "recurrent")
 
 
 @dataclass(frozen=True, slots=True)
 class KvMemory:
-    """``bytes_per_token`` over all layers that keep every token, all GPUs together; ``formula`` says how."""
+    """``bytes_per_token`` over all layers that keep every token, on all GPUs together; ``formula`` says how."""
 
     bytes_per_token: int
     formula: str
     notes: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """What ``hitcurve estimate --json`` says of it."""
+        return {"kv_bytes_per_token": self.bytes_per_token, "formula": self.formula, "notes": list(self.notes)}
 
     def blocks_in(self, gib: float, block_size: int) -> int:
         """Whole blocks that fit."""
@@ -32,33 +36,63 @@ class KvMemory:
         return blocks * block_size * self.bytes_per_token / GIB
 
 
-def kv_memory(path: Path, kv_type: str | None = None) -> KvMemory:
+def kv_memory(path: Path, kv_type: str | None = None, gpus: int = 1) -> KvMemory:
     """Read a ``config.json`` (or the folder that holds it). ``kv_type`` overrides the model's type.
 
-    Counts 2 (K and V) x layers x KV heads x head size x bytes; with multi-head latent attention (``kv_lora_rank``)
-    layers x (latent + rope) x bytes. Layers of bounded or constant state (sliding window, Mamba) are not counted,
-    and a note says so. Raises UsageError where the file is unreadable or a number is missing.
+    Counts 2 (K and V) x layers x KV heads x head size x bytes; with multi-head latent attention
+    (``kv_lora_rank``) layers x (latent + rope) x bytes. With tensor parallelism over ``gpus`` each GPU holds at
+    least one KV head, and the whole latent. Layers of bounded or constant state (sliding window, Mamba) are not
+    counted where others keep every token, and a note says what they add. Raises UsageError where the file is
+    unreadable or a number is missing.
     """
     config = _text_config(_read(path))
-    layers = _number(config, path, "num_hidden_layers", "n_layer", "num_layers")
-    kinds = config.get("layer_types")
-    notes: tuple[str, ...] = ()
-    if isinstance(kinds, list):
-        bounded = sum(kind in _BOUNDED_LAYERS for kind in kinds)
-        layers = len(kinds) - bounded
-        if bounded:
-            notes = (f"{bounded} of {len(kinds)} layers keep a bounded state and are not counted",)
+    layers = attention_layers(config, _number(config, path, "num_hidden_layers", "n_layer", "num_layers"))
     name, width = _element(config, path, kv_type)
+    counted = layers.full or layers.windowed
+    if not counted:
+        raise UsageError(f"{path} has no attention layer that keeps tokens; nothing of it is cached by blocks.")
     latent = config.get("kv_lora_rank")
     if isinstance(latent, int):
         rope = _number(config, path, "qk_rope_head_dim")
-        formula = f"{layers} layers x ({latent} latent + {rope} rope) x {width} bytes ({name})"
-        return KvMemory(layers * (latent + rope) * width, formula, notes)
+        each = (latent + rope) * width * gpus
+        formula = f"{counted} layers x ({latent} latent + {rope} rope) x {width} bytes ({name})"
+        if gpus > 1:
+            formula += f" x {gpus} GPUs, each with the whole latent"
+        return KvMemory(counted * each, formula, _notes(layers, each))
     heads = _number(config, path, "num_attention_heads", "n_head")
-    kv_heads = 1 if config.get("multi_query") is True else config.get("num_key_value_heads") or heads
-    size = config.get("head_dim") or _number(config, path, "hidden_size", "n_embd") // heads
-    formula = f"2 x {layers} layers x {kv_heads} KV heads x {size} x {width} bytes ({name})"
-    return KvMemory(2 * layers * int(kv_heads) * int(size) * width, formula, notes)
+    kv_heads = int(1 if config.get("multi_query") is True else config.get("num_key_value_heads") or heads)
+    held = max(kv_heads, gpus)
+    size = int(config.get("head_dim") or _number(config, path, "hidden_size", "n_embd") // heads)
+    formula = f"2 x {counted} layers x {held} KV heads x {size} x {width} bytes ({name})"
+    if held > kv_heads:
+        formula += f"; the model has {kv_heads} and each of {gpus} GPUs holds one"
+    return KvMemory(2 * counted * held * size * width, formula, _notes(layers, 2 * held * size * width))
+
+
+def _notes(layers: AttentionLayers, layer_bytes: int) -> tuple[str, ...]:
+    """What the formula leaves out; ``layer_bytes``: of a token in one layer."""
+    notes = []
+    if layers.windowed and not layers.full:
+        window = "a window" if layers.window is None else f"a window of {layers.window:,} tokens"
+        notes.append(
+            f"every layer keeps {window} only: blocks behind it are given up early, so that more requests fit "
+            "than this counts, and long prompts may lose their prefix"
+        )
+    elif layers.windowed:
+        more = ""
+        if layers.window is not None:
+            mib = layers.windowed * layers.window * layer_bytes / 1024**2
+            more = f"; they take up to {mib:,.1f} MiB for each running request ({layers.window:,} tokens)"
+        notes.append(
+            f"{layers.windowed} of {layers.all} layers keep a window only and are not counted{more}, and a prefix "
+            "is found only where its last window is still there"
+        )
+    if layers.fixed:
+        notes.append(
+            f"{layers.fixed} of {layers.all} layers keep a state of fixed size, which is not counted; what of it "
+            "is cached depends on the engine"
+        )
+    return tuple(notes)
 
 
 def _read(path: Path) -> Mapping[str, Any]:

@@ -15,7 +15,7 @@ from hitcurve_simulator.estimate.accesses import Accesses
 from hitcurve_simulator.estimate.arrays import Bools, Hashes, Ints
 from hitcurve_simulator.estimate.dominance import smaller_before
 
-__all__ = ["Reuse", "reuse_of"]
+__all__ = ["Reuse", "previous_use", "reuse_of", "run_begins", "run_lengths"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +38,9 @@ class Reuse:
 def reuse_of(accesses: Accesses) -> Reuse:
     """All runs, in the order of requests, the deepest run of a request first."""
     request_of = np.repeat(np.arange(accesses.requests), accesses.lengths)
-    previous = _previous_use(accesses, request_of)
-    begins = _run_begins(accesses, previous)
-    lengths = _lengths(begins, previous)
+    previous = previous_use(accesses, request_of)
+    begins = run_begins(accesses, previous)
+    lengths = run_lengths(begins, previous)
     last_use, requests = previous[begins], request_of[begins]
     never_used = np.concatenate(([0], np.cumsum(previous < 0)))
     older_before = never_used[begins] + smaller_before(last_use, lengths)
@@ -58,7 +58,7 @@ def reuse_of(accesses: Accesses) -> Reuse:
     )
 
 
-def _previous_use(accesses: Accesses, request_of: Ints) -> Ints:
+def previous_use(accesses: Accesses, request_of: Ints) -> Ints:
     """For each use, in the order in which blocks become most recent, the place of the use before; -1: none."""
     count = accesses.blocks
     keys = accesses.keys[(accesses.starts[:-1] + accesses.starts[1:] - 1)[request_of] - np.arange(count)]
@@ -87,20 +87,25 @@ def _stable_order(keys: Hashes) -> Ints:
     return order
 
 
-def _run_begins(accesses: Accesses, previous: Ints) -> Ints:
-    """Places where a run begins: last uses are neighbours, in one request, on one side of what is looked up."""
+def run_begins(accesses: Accesses, previous: Ints, more_cuts: Ints | None = None) -> Ints:
+    """Places where a run begins: last uses are neighbours, in one request, on one side of what is looked up.
+
+    ``more_cuts``: further places that no run reaches over.
+    """
     begins = previous >= 0
     begins[1:] &= previous[1:] != previous[:-1] + 1
     follows_new = np.zeros_like(begins)
     follows_new[1:] = (previous[1:] >= 0) & (previous[:-1] < 0)
     begins |= follows_new
     cuts = np.concatenate((accesses.starts[:-1], accesses.starts[1:] - accesses.queried))
+    if more_cuts is not None:
+        cuts = np.concatenate((cuts, more_cuts))
     cuts = cuts[cuts < len(previous)]
     begins[cuts] = previous[cuts] >= 0
     return np.flatnonzero(begins)
 
 
-def _lengths(begins: Ints, previous: Ints) -> Ints:
+def run_lengths(begins: Ints, previous: Ints) -> Ints:
     """Blocks of each run: up to the next run or the next block that was never used."""
     new = np.flatnonzero(previous < 0)
     ends = np.append(begins[1:], len(previous))

@@ -12,7 +12,7 @@ from hitcurve_simulator.traces.opening import STANDARD_INPUT
 from hitcurve_simulator.traces.parse_row import Turns
 from hitcurve_simulator.traces.text import TextPieces, Tokenizer
 
-__all__ = ["FileFinding", "IdScope", "Reading", "Traffic", "load_traffic"]
+__all__ = ["FileFinding", "IdScope", "Reading", "Traffic", "load_traffic", "trace_files"]
 
 IdScope = Literal["file", "shared"]
 """Whether equal hash ids in different files mean the same block."""
@@ -71,7 +71,7 @@ class Traffic:
 def load_traffic(names: Sequence[str], reading: Reading, on_line: Callable[[], None] = lambda: None) -> Traffic:
     """Read files, all files of folders, or ``-``. Raises UsageError."""
     tokenizer = reading.tokenizer or TextPieces()
-    paths = _files(names)
+    paths = trace_files(names)
     traces = [
         read_trace(path, reading.block_size, reading.time_unit, reading.turns, reading.strict, on_line, tokenizer)
         for path in paths
@@ -103,7 +103,8 @@ def _has_shareable_ids(trace: Trace) -> bool:
     return not trace.ids_are_local and any(row.block_ids for row in trace.rows)
 
 
-def _files(names: Sequence[str]) -> list[Path]:
+def trace_files(names: Sequence[str]) -> list[Path]:
+    """The files that are named, those of folders among them. Raises UsageError."""
     paths: list[Path] = []
     for name in names:
         path = Path(name)
