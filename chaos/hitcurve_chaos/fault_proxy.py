@@ -64,7 +64,8 @@ class FaultProxy:
         self._open.add(task)
         try:
             await self._relay(reader, writer)
-        except (OSError, asyncio.IncompleteReadError):
+        except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            # Python 3.11 complains of a connection's task that ends as cancelled.
             pass
         finally:
             self._open.discard(task)

@@ -86,7 +86,7 @@ class DockerContainer:
     def restore_memory(self) -> None:
         if self._memory is not None:
             with _told("cannot be given its memory back"):
-                _set_memory(self._container(), *self._memory)
+                _set_memory(self._client, self._container(), *self._memory)
             self._memory = None
 
     def cut_network(self) -> None:
@@ -120,7 +120,7 @@ def undo_container(record: Mapping[str, Any], client: Callable[[], Client] | Non
             case "container_paused":
                 _resume(container)
             case "container_memory":
-                _set_memory(container, int(record["memory"]), int(record["memory_swap"]))
+                _set_memory(connected, container, int(record["memory"]), int(record["memory_swap"]))
             case "container_network":
                 _join(connected, container, record["networks"])
             case _:
@@ -182,8 +182,10 @@ def _memory_of(container: Any) -> tuple[int, int]:
     return int(host.get("Memory") or 0), int(host.get("MemorySwap") or 0)
 
 
-def _set_memory(container: Any, memory: int, memory_swap: int) -> None:
-    container.update(mem_limit=memory or -1, memswap_limit=memory_swap or -1)
+def _set_memory(client: Client, container: Any, memory: int, memory_swap: int) -> None:
+    """Docker Engines take no limit away again: what had none gets all of the machine's memory, and as much swap."""
+    limit = memory or int(client.info()["MemTotal"])
+    container.update(mem_limit=limit, memswap_limit=memory_swap or 2 * limit)
 
 
 def _networks_of(container: Any) -> dict[str, dict[str, Any]]:

@@ -1,0 +1,207 @@
+"""The Docker driver against a real Docker Engine: what it does to a container, and that nothing is left of it."""
+
+import contextlib
+import io
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hitcurve.child import ChildProcess
+from hitcurve_chaos.access import DockerAccess
+from hitcurve_chaos.calls import HttpTransport
+from hitcurve_chaos.carry_out import RunRequest, carry_out
+from hitcurve_chaos.clock import SystemClock
+from hitcurve_chaos.drivers.docker_container import DockerContainer
+from hitcurve_chaos.drivers.driver import DriverFailed
+from hitcurve_chaos.journal import JournalFile
+from hitcurve_chaos.progress import Silent
+from hitcurve_chaos.recover import recover
+from hitcurve_chaos.suite import Suite, plan_suite
+from hitcurve_chaos.targets import Target, describe
+
+pytestmark = pytest.mark.docker
+docker = pytest.importorskip("docker", reason="the docker SDK is not installed; pip install 'hitcurve[docker]'")
+
+IMAGE = "hitcurve-chaos-test:local"
+NETWORK = "hitcurve-chaos-test"
+SERVICE_LABELS = {"com.docker.compose.service": "engine", "com.docker.compose.project": "chaos-test"}
+START_S = 20.0
+SETTINGS = {"recover_within": 30, "baseline_within": 30, "paused": 0.5, "cut": 0.5, "memory_share": 1.5}
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Any]:
+    """A client of the Docker Engine: the one that runs, else one of our own."""
+    if _answers(running := os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")):
+        yield docker.DockerClient(base_url=running)
+        return
+    if shutil.which("dockerd") is None or os.getuid() != 0:
+        pytest.skip("no Docker Engine runs, and none can be started without dockerd (Debian: docker.io) and root")
+    with tempfile.TemporaryDirectory(prefix="hitcurve-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        address = f"unix://{folder}/d.sock"
+        places = [f"--data-root={folder}/data", f"--exec-root={folder}/exec", f"--pidfile={folder}/pid"]
+        # Where CAP_SYS_RESOURCE is missing, limits cannot be raised to the engine's own default.
+        command = ["dockerd", "-H", address, *places, "--default-ulimit", "nofile=1024:4096"]
+        with ChildProcess("dockerd", command, folder / "dockerd.log") as daemon:
+            deadline = time.monotonic() + START_S
+            while not _answers(address):
+                if time.monotonic() > deadline or not daemon.running:
+                    pytest.skip(f"dockerd does not start here: {(folder / 'dockerd.log').read_text()[-300:]}")
+                time.sleep(0.1)
+            yield docker.DockerClient(base_url=address)
+
+
+@pytest.fixture(scope="module")
+def engine(client: Any, repository: Path) -> Iterator[Any]:
+    """A container with the simulated engine, run by this machine's Python; the image is a few links."""
+    _import_image(client)
+    network = client.networks.create(NETWORK)
+    folders = sorted({"/usr", sys.base_prefix, sys.prefix, str(repository)})
+    python = str(Path(sys.prefix) / "bin" / "python")
+    words = ["-m", "hitcurve", "engine", "--host", "0.0.0.0", "--port", "8000", "--pool-blocks", "1024"]
+    container = client.containers.run(
+        IMAGE,
+        [python, *words, "--speed", "4"],
+        detach=True,
+        labels={"hitcurve.chaos": "allow", **SERVICE_LABELS},
+        volumes=[f"{folder}:{folder}:ro" for folder in folders],
+        environment={"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": os.environ.get("PYTHONPATH", "")},
+        network=NETWORK,
+        ports={"8000/tcp": ("127.0.0.1", _free_port())},
+    )
+    try:
+        _await_listening(container)
+        yield container
+    finally:
+        container.remove(force=True)
+        network.remove()
+
+
+def test_a_container_is_found_by_its_compose_labels_and_touched_only_with_the_opt_in(
+    client: Any, engine: Any
+) -> None:
+    driver = DockerContainer(DockerAccess(service="engine", project="chaos-test"), lambda: client)
+    assert driver.record("stop")["container"] == engine.id
+    with pytest.raises(DriverFailed, match="0 containers are the service 'other'"):
+        DockerContainer(DockerAccess(service="other"), lambda: client)
+    bare = client.containers.create(IMAGE, "true")
+    try:
+        with pytest.raises(DriverFailed, match=r"does not carry the label hitcurve\.chaos=allow"):
+            DockerContainer(DockerAccess(container=bare.id), lambda: client)
+    finally:
+        bare.remove(force=True)
+
+
+def test_pause_kill_memory_limit_and_network_cut_end_ok_and_leave_nothing(
+    client: Any, engine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", _address(client))
+    before = _state(engine)
+    names = ["pause", "container-starved", "container-cut-off", "restart-term", "restart-kill"]
+    planned = plan_suite(Suite("s", "S", [(name, {}) for name in names]), SETTINGS, 7)
+    target = _target(engine, docker=DockerAccess(container=engine.id))
+    results = carry_out(RunRequest(target, planned, tmp_path / "run", 7), Silent())
+    assert results.skipped == []
+    assert [(v.scenario, v.verdict, v.problems) for v in results.verdicts] == [(name, "ok", []) for name in names]
+    assert _state(engine) == before
+    numbers = {verdict.scenario: verdict.numbers for verdict in results.verdicts}
+    assert numbers["pause"]["answered_while_paused"] == 0
+    assert numbers["container-cut-off"]["answered_while_cut"] == 0
+    assert numbers["restart-kill"]["restarts_noticed"] == 1
+    assert numbers["container-starved"]["limit_bytes"] >= numbers["container-starved"]["used_bytes"]
+
+
+@pytest.mark.parametrize("action", ["pause", "kill", "memory_limit", "cut_network"])
+def test_recover_restores_a_container_that_a_dead_run_has_left(
+    action: Any, client: Any, engine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", _address(client))
+    before = _state(engine)
+    driver = DockerContainer(DockerAccess(container=engine.id), lambda: client)
+    record = driver.record(action)
+    target = _target(engine)
+    journal = JournalFile(tmp_path, SystemClock())
+    journal.write("one", "fault_injecting", record=json.loads(json.dumps(record)), target=describe(target))
+    acts = {"pause": driver.pause, "kill": driver.kill, "cut_network": driver.cut_network}
+    if action == "memory_limit":
+        driver.limit_memory(1.5)
+    else:
+        acts[action]()
+    assert _state(engine) != before
+    (done,) = recover(tmp_path, SystemClock(), HttpTransport())
+    assert (done.undo.restored, done.undo.sentence) == (True, f"container {engine.name} is as it was")
+    _await_listening(engine)
+    assert _state(engine) == before
+    assert recover(tmp_path, SystemClock(), HttpTransport()) == []
+
+
+def _target(engine: Any, **changes: Any) -> Target:
+    engine.reload()
+    port = engine.attrs["NetworkSettings"]["Ports"]["8000/tcp"][0]["HostPort"]
+    return Target("container", f"http://127.0.0.1:{port}", "simulated", **changes)
+
+
+def _state(engine: Any) -> tuple[Any, ...]:
+    """What a fault changes: status, limits, networks and their aliases."""
+    engine.reload()
+    host, total = engine.attrs["HostConfig"], engine.client.info()["MemTotal"]
+    networks = {
+        name: sorted(a for a in values["Aliases"] or () if not engine.id.startswith(a))
+        for name, values in engine.attrs["NetworkSettings"]["Networks"].items()
+    }
+    memory = host["Memory"] or total
+    # No limit and one of all there is are the same to the container, and an engine takes no limit away again.
+    return engine.status, min(memory, total), networks
+
+
+def _await_listening(engine: Any) -> None:
+    url = _target(engine).engine
+    deadline = time.monotonic() + START_S
+    while True:
+        with contextlib.suppress(Exception):
+            if HttpTransport().send("GET", f"{url}/health", timeout_s=1).status == 200:
+                return
+        assert time.monotonic() < deadline, engine.logs().decode()[-2000:]
+        time.sleep(0.1)
+
+
+def _import_image(client: Any) -> None:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for name in ("usr", "etc", "tmp"):
+            folder = tarfile.TarInfo(name)
+            folder.type, folder.mode = tarfile.DIRTYPE, 0o755
+            archive.addfile(folder)
+        for name in ("bin", "sbin", "lib", "lib64"):
+            link = tarfile.TarInfo(name)
+            link.type, link.linkname = tarfile.SYMTYPE, f"usr/{name}"
+            archive.addfile(link)
+    client.api.import_image_from_data(buffer.getvalue(), repository="hitcurve-chaos-test", tag="local")
+
+
+def _address(client: Any) -> str:
+    """The engine's address, for the driver of a run, which reads DOCKER_HOST."""
+    return f"unix://{client.api.get_adapter(client.api.base_url).socket_path}"
+
+
+def _answers(address: str) -> bool:
+    done = subprocess.run(["docker", "-H", address, "info"], capture_output=True, timeout=30)
+    return done.returncode == 0
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
