@@ -195,7 +195,8 @@ class ExporterService:
 
     async def _apply(self) -> None:
         config = self._config
-        known = (*config.targets, *self._discovery.targets)
+        found = (replace(target, access=config.access) for target in self._discovery.targets)
+        known = (*config.targets, *found)
         selection = select(known, config.shard, config.max_targets)
         if selection.over_limit and not self._over_limit:
             _LOG.warning("%d targets are left out because of 'max_targets'", selection.over_limit)

@@ -4,6 +4,7 @@ import asyncio
 import gzip
 import json
 import shutil
+import subprocess
 import threading
 import time
 import urllib.error
@@ -11,6 +12,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -228,6 +230,21 @@ def eventually() -> Callable[[Callable[[], Any]], Any]:
 def page_of() -> Callable[..., str]:
     """``vllm_page`` for the test files."""
     return vllm_page
+
+
+@pytest.fixture(scope="session")
+def make_certificate() -> Callable[..., None]:
+    """Makes ``NAME.crt`` and ``NAME.key`` for 127.0.0.1, signed by itself or by another one made before."""
+
+    def make(folder: Path, name: str, signed_by: str | None = None) -> None:
+        command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+        files = ["-keyout", str(folder / f"{name}.key"), "-out", str(folder / f"{name}.crt")]
+        subject = ["-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1"]
+        if signed_by is not None:
+            subject += ["-CA", str(folder / f"{signed_by}.crt"), "-CAkey", str(folder / f"{signed_by}.key")]
+        subprocess.run([*command, *files, *subject], check=True, capture_output=True)
+
+    return make
 
 
 @pytest.fixture(scope="session")

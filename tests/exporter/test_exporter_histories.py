@@ -80,7 +80,7 @@ class CountingMonitor:
 class InstantFetcher:
     """Answers at once."""
 
-    async def fetch(self, url: str, timeout_s: float, max_body_bytes: int) -> Fetched:
+    async def fetch(self, url: str, timeout_s: float, max_body_bytes: int, access: object) -> Fetched:
         return Fetched(1.0, 1.0, 0.0, 200, "text/plain", url.encode())
 
 
@@ -125,7 +125,7 @@ def test_a_page_is_not_kept_until_the_next_scrape() -> None:
     body = b"x" * 1000
 
     class OnePage:
-        async def fetch(self, url: str, timeout_s: float, max_body_bytes: int) -> Fetched:
+        async def fetch(self, url: str, timeout_s: float, max_body_bytes: int, access: object) -> Fetched:
             return Fetched(1.0, 1.0, 0.0, 200, "text/plain", body)
 
     async def references_between_scrapes() -> int:

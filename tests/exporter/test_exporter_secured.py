@@ -36,18 +36,8 @@ def authorization(user: str, password: str) -> dict[str, str]:
     return {"Authorization": "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()}
 
 
-def make_certificate(folder: Path, name: str, signed_by: str | None = None) -> None:
-    """``NAME.crt`` and ``NAME.key`` for 127.0.0.1, signed by itself or by another one made before."""
-    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
-    files = ["-keyout", str(folder / f"{name}.key"), "-out", str(folder / f"{name}.crt")]
-    subject = ["-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1"]
-    if signed_by is not None:
-        subject += ["-CA", str(folder / f"{signed_by}.crt"), "-CAkey", str(folder / f"{signed_by}.key")]
-    subprocess.run([*command, *files, *subject], check=True, capture_output=True)
-
-
 @pytest.fixture(scope="module")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def certificates(tmp_path_factory: pytest.TempPathFactory, make_certificate: Callable[..., None]) -> Path:
     """A server, an authority of clients, and a client."""
     folder = tmp_path_factory.mktemp("certificates")
     make_certificate(folder, "server")
@@ -153,7 +143,7 @@ def test_clients_show_a_certificate_of_the_authority(
 
 
 def test_a_reload_takes_a_renewed_certificate_and_other_users(
-    start_exporter: Start, watching: Configure, tmp_path: Path
+    start_exporter: Start, watching: Configure, tmp_path: Path, make_certificate: Callable[..., None]
 ) -> None:
     make_certificate(tmp_path, "server")
     web = WebConfig(tls=tls(tmp_path), users=(User("old", password_hash("old")),))

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from hitcurve.errors import UsageError
+from hitcurve_exporter.configuration.access_settings import ACCESS_KEYS, read_access
 from hitcurve_exporter.configuration.curve_settings import read_curve_settings
 from hitcurve_exporter.configuration.discovery_settings import (
     read_file_discovery,
@@ -56,6 +57,7 @@ KEYS: Final = (
     "allow_marks",
     "allowed_hosts",
     "web_config_file",
+    *ACCESS_KEYS,
 )
 SHORTEST_INTERVAL_S: Final = 0.1
 MOST_WINDOWS: Final = 12
@@ -82,8 +84,16 @@ def configuration_from_file(path: Path) -> ExporterConfig:
             "source", "'source' finds the engines itself; leave out 'targets' and the '…_sd_configs', or 'source'."
         )
     most_targets = document.read("max_targets", a_whole_number(1), 2_000)
+    access = read_access(document, path.parent)
     return ExporterConfig(
-        targets=read_targets(document, most_targets, may_be_none=bool(file_sd or http_sd or source)),
+        targets=read_targets(
+            document,
+            most_targets,
+            folder=path.parent,
+            access=access,
+            may_be_none=bool(file_sd or http_sd or source),
+        ),
+        access=access,
         source=source,
         file_sd=file_sd,
         http_sd=http_sd,

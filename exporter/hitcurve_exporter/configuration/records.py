@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from hitcurve.curve import CurveConfig
+from hitcurve_exporter.configuration.access_records import EngineAccess
 from hitcurve_exporter.configuration.discovery_records import FileDiscovery, HttpDiscovery, Shard
 from hitcurve_exporter.configuration.kv_events_records import KvEventsConfig
 from hitcurve_exporter.configuration.source_records import PrometheusSource
@@ -47,6 +48,7 @@ class TargetConfig:
     labels: tuple[tuple[str, str], ...] = ()
     """Labels added to every sample of this target."""
     kv_events: KvEventsConfig | None = None
+    access: EngineAccess | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,8 @@ class ExporterConfig:
     windows_s: tuple[float, ...] = DEFAULT_WINDOWS_S
     request_window: int = 1_000
     curve: CurveConfig = field(default_factory=CurveConfig)
+    access: EngineAccess | None = None
+    """For targets that name no access of their own, discovered ones too."""
     allow_marks: bool = False
     allowed_hosts: tuple[str, ...] = ()
     file_sd: tuple[FileDiscovery, ...] = ()

@@ -2,10 +2,13 @@
 
 import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
 from hitcurve.catalogue import CATALOGUE
+from hitcurve_exporter.configuration.access_records import EngineAccess
+from hitcurve_exporter.configuration.access_settings import ACCESS_KEYS, read_access
 from hitcurve_exporter.configuration.kv_events_settings import read_kv_events
 from hitcurve_exporter.configuration.records import ListenAddress, TargetConfig
 from hitcurve_exporter.configuration.yaml_document import Section, Unsuitable, a_text
@@ -55,8 +58,18 @@ def is_free_label(name: str) -> bool:
     return bool(_LABEL_NAME.fullmatch(name)) and not name.startswith("__") and name not in RESERVED_LABELS
 
 
-def read_targets(document: Section, most: int, *, may_be_none: bool = False) -> tuple[TargetConfig, ...]:
-    """The entries under ``targets``, all of different address and name."""
+def read_targets(
+    document: Section,
+    most: int,
+    *,
+    folder: Path,
+    access: EngineAccess | None = None,
+    may_be_none: bool = False,
+) -> tuple[TargetConfig, ...]:
+    """The entries under ``targets``, all of different address and name.
+
+    ``access`` is for those that name none of their own; relative paths start from ``folder``.
+    """
     sections = document.sections("targets", "- url: http://127.0.0.1:8000")
     if not sections and not may_be_none:
         raise document.wrong_at(
@@ -71,7 +84,7 @@ def read_targets(document: Section, most: int, *, may_be_none: bool = False) -> 
     urls: dict[str, int] = {}
     names: dict[str, int] = {}
     for section in sections:
-        target = _target(section)
+        target = replace(_target(section), access=read_access(section, folder, access))
         for kind, value, seen in (("url", target.metrics_url, urls), ("name", target.name, names)):
             if value in seen:
                 raise section.wrong_at(
@@ -83,7 +96,7 @@ def read_targets(document: Section, most: int, *, may_be_none: bool = False) -> 
 
 
 def _target(section: Section) -> TargetConfig:
-    section.allow_only(("url", "name", "labels", "kv_events"))
+    section.allow_only(("url", "name", "labels", "kv_events", *ACCESS_KEYS))
     if "url" not in section:
         raise section.wrong("this target has no 'url'; add one such as 'url: http://127.0.0.1:8000'.")
     name = section.read("name", a_text, None)

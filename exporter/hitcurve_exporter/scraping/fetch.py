@@ -10,6 +10,8 @@ import aiohttp
 
 from hitcurve import __version__
 from hitcurve_exporter.clock import Clock
+from hitcurve_exporter.configuration.access_records import EngineAccess
+from hitcurve_exporter.scraping.access import AccessFailed, Credentials
 from hitcurve_exporter.scraping.fetched import FailureReason, Fetched
 
 __all__ = ["Fetcher"]
@@ -31,6 +33,7 @@ class Fetcher:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
+        self._credentials = Credentials()
         connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=30, keepalive_timeout=60)
         self._session = aiohttp.ClientSession(
             connector=connector,
@@ -39,9 +42,30 @@ class Fetcher:
             auto_decompress=False,
         )
 
-    async def fetch(self, url: str, timeout_s: float, max_body_bytes: int, *, accept: str = PLAIN_TEXT) -> Fetched:
+    async def fetch(
+        self,
+        url: str,
+        timeout_s: float,
+        max_body_bytes: int,
+        access: EngineAccess | None = None,
+        *,
+        accept: str = PLAIN_TEXT,
+    ) -> Fetched:
         """The page at ``url``, or the reason why there is none; raises only when cancelled."""
-        get = self._session.get(url, timeout=_within(timeout_s), allow_redirects=False, headers={"Accept": accept})
+        try:
+            headers = {"Accept": accept, **self._credentials.headers(access)}
+            context = self._credentials.context(access)
+        except AccessFailed as error:
+            at_s, monotonic_s = self._clock.wall(), self._clock.monotonic()
+            return Fetched(at_s, monotonic_s, 0.0, failure="credentials", detail=str(error))
+        get = self._session.get(
+            url,
+            timeout=_within(timeout_s),
+            allow_redirects=False,
+            headers=headers,
+            ssl=True if context is None else context,
+            server_hostname=None if access is None or access.tls is None else access.tls.server_name,
+        )
         return await self._answer(get, timeout_s, max_body_bytes)
 
     async def post(

@@ -11,6 +11,7 @@ FailureReason = Literal[
     "connection_failed",
     "name_not_resolved",
     "tls",
+    "credentials",
     "http_status",
     "body_too_large",
     "not_metrics",

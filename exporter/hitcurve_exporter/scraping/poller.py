@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Final, Protocol
 
 from hitcurve.reading import CutKind, Reading
+from hitcurve_exporter.configuration.access_records import EngineAccess
 from hitcurve_exporter.configuration.records import ExporterConfig, TargetConfig
 from hitcurve_exporter.kv_events.followed import Followed
 from hitcurve_exporter.scraping.fetched import Fetched
@@ -27,7 +28,7 @@ _LARGE_PAGE_BYTES: Final = 1024 * 1024
 class PageFetcher(Protocol):
     """Gets one page."""
 
-    async def fetch(self, url: str, timeout_s: float, max_body_bytes: int) -> Fetched:
+    async def fetch(self, url: str, timeout_s: float, max_body_bytes: int, access: EngineAccess | None) -> Fetched:
         """The page at ``url``, or the reason why there is none; raises only when cancelled."""
         ...
 
@@ -145,8 +146,10 @@ class Poller:
         watch.target.take(*await self._scrape(watch, config), watch.monitor.episodes)
 
     async def _scrape(self, watch: _Watch, config: ExporterConfig) -> tuple[Fetched, tuple[Reading, ...]]:
-        url = watch.target.config.metrics_url
-        fetched = await self._fetcher.fetch(url, config.timeout_s, config.max_body_bytes)
+        target = watch.target.config
+        fetched = await self._fetcher.fetch(
+            target.metrics_url, config.timeout_s, config.max_body_bytes, target.access
+        )
         try:
             async with watch.busy:
                 readings = await _observe(watch.monitor, fetched)
