@@ -69,7 +69,7 @@ _SERVICE = Row(
             "timeseries",
             "Were requests thrown out of the pool?",
             (Query(rate("hitcurve_preemptions_total", ENGINE, _BY), _NAME),),
-            unit="count:preemptions/s",
+            unit="count:/s",
             width=8,
             minimum=0,
         ),

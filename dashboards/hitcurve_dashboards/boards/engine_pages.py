@@ -92,7 +92,7 @@ _POOL = Row(
             "timeseries",
             "Were requests thrown out of the pool while they ran?",
             (Query(_rate("vllm:num_preemptions_total", _BY), _NAME),),
-            unit="count:preemptions/s",
+            unit="count:/s",
             width=8,
             minimum=0,
         ),

@@ -197,7 +197,7 @@ _SCRAPING = Row(
             "Why could which target not be read?",
             (
                 Query(
-                    increase("hitcurve_scrape_errors_total", TARGET, "target, reason"),
+                    increase("hitcurve_scrape_errors_total", TARGET, "target, reason") + " > 0",
                     "{{target}} {{reason}}",
                     may_be_empty="no scrape has failed yet",
                 ),
@@ -212,7 +212,7 @@ _SCRAPING = Row(
             "What looked odd on whose page? The flags are explained in docs/metrics.md.",
             (
                 Query(
-                    increase("hitcurve_flags_total", TARGET, "target, flag"),
+                    increase("hitcurve_flags_total", TARGET, "target, flag") + " > 0",
                     "{{target}} {{flag}}",
                     may_be_empty="no page was odd yet",
                 ),

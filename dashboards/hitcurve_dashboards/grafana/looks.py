@@ -92,6 +92,7 @@ _OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "orientation": "horizontal",
         "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
         "showUnfilled": True,
+        "text": {"titleSize": 14, "valueSize": 18},
     },
     "table": {"cellHeight": "sm", "showHeader": True},
     "state-timeline": {
