@@ -66,6 +66,13 @@ CATALOGUE: Final[tuple[Metric, ...]] = (
     _engine(
         "hit rates",
         "gauge",
+        "hitcurve_window_covered_seconds",
+        "Seconds of the window that were watched; until the whole is, a hit rate is that of fewer seconds.",
+        "window",
+    ),
+    _engine(
+        "hit rates",
+        "gauge",
         "hitcurve_request_window_hit_rate_ratio",
         "Hit rate over the last N requests, as vLLM's log line shows it; it lags by N / request rate.",
     ),

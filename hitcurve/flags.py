@@ -8,6 +8,7 @@ __all__ = [
     "DUPLICATE_SERIES",
     "EXTERNAL_EXCEEDS_MISSES",
     "HITS_EXCEED_QUERIES",
+    "LONG_LABEL",
     "LOOKUPS_EXCEED_PROMPT_TOKENS",
     "RESTART_IN_ONE_COUNTER",
     "SPELLING_CHANGED",
@@ -26,6 +27,7 @@ SPELLING_CHANGED: Final = "spelling_changed"
 DUPLICATE_SERIES: Final = "duplicate_series"
 COUNTERS_STALLED: Final = "stalled"
 UNKNOWN_BLOCK_SIZE: Final = "unknown_block_size"
+LONG_LABEL: Final = "long_label"
 
 ALL_FLAGS: Final[dict[str, str]] = {
     RESTART_IN_ONE_COUNTER: "only one of the two lookup counters fell; the pair was treated as restarted",
@@ -37,5 +39,6 @@ ALL_FLAGS: Final[dict[str, str]] = {
     SPELLING_CHANGED: "the counters changed their name or unit; treated as a restart",
     DUPLICATE_SERIES: "the page prints a series more than once; it was counted once",
     COUNTERS_STALLED: "requests wait while the counters stand still",
+    LONG_LABEL: "a label value is longer than 200 characters; it was cut and ends in a digest",
     UNKNOWN_BLOCK_SIZE: "the engine counts blocks and the page does not say how many tokens a block holds",
 }

@@ -1,10 +1,13 @@
 """From the bytes of a page to samples, or a refusal that says why."""
 
+from dataclasses import replace
 from functools import cache
 from typing import Final
 
+from hitcurve.flags import LONG_LABEL
 from hitcurve.readers import sglang, trtllm, trtllm_json, vllm
 from hitcurve.readers.exposition import MalformedLine, parse_page, parse_sample
+from hitcurve.readers.long_labels import with_short_labels
 from hitcurve.readers.refusal import PageRefused
 from hitcurve.readers.vllm_names import spellings
 from hitcurve.sample import EngineSample
@@ -29,7 +32,7 @@ def read_page(
             return (sample,)
     _refuse_what_is_no_page(text, content_type or "")
     try:
-        page = parse_page(text, wanted_names())
+        page, cut = with_short_labels(parse_page(text, wanted_names()))
     except MalformedLine as error:
         raise PageRefused(f"The page is malformed: {error}.") from error
     samples = (
@@ -41,7 +44,7 @@ def read_page(
         raise PageRefused(_why_nothing(text))
     if len(samples) > MOST_ENGINES:
         raise PageRefused(f"The page shows {len(samples)} engines, more than the {MOST_ENGINES} allowed.")
-    return samples
+    return tuple(replace(sample, flags=(*sample.flags, LONG_LABEL)) for sample in samples) if cut else samples
 
 
 @cache

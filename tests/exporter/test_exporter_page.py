@@ -51,6 +51,7 @@ ENGINE = 'target="left",engine="0",model_name="tiny",zone="fra1"'
 TARGET = 'target="left",zone="fra1"'
 EXPECTED_OF_LEFT = {
     "hitcurve_hit_rate_ratio": [f'{{{ENGINE},window="30s"}} 0.75'],
+    "hitcurve_window_covered_seconds": [f'{{{ENGINE},window="30s"}} 0.0', f'{{{ENGINE},window="1m"}} 0.0'],
     "hitcurve_request_window_hit_rate_ratio": [f"{{{ENGINE}}} 0.5"],
     "hitcurve_request_window_requests": [f"{{{ENGINE}}} 250.0"],
     "hitcurve_request_window_lag_seconds": [f"{{{ENGINE}}} 200.0"],

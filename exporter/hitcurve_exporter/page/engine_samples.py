@@ -14,16 +14,24 @@ _CAUSE_LABELS: Final = {cause: label_text([("cause", cause)]) for cause in CAUSE
 
 
 def engine_lines(
-    reading: Reading, target_name: str, extra_labels: Sequence[tuple[str, str]] = (), *, tokens_known: bool = True
+    reading: Reading,
+    target_name: str,
+    extra_labels: Sequence[tuple[str, str]] = (),
+    *,
+    tokens_known: bool = True,
+    watched_since_s: float | None = None,
 ) -> Lines:
     """Every sample that the reading has a value for, and none where it has no value.
 
     ``tokens_known`` is false where the engine counts blocks of unknown size, so that volumes have no value.
+    ``watched_since_s`` is when the engine was first seen.
     """
     identity = [("target", target_name), ("engine", reading.engine)]
     labels = label_text([*identity, ("model_name", reading.labels.get("model_name", "")), *extra_labels])
     lines = Lines()
     _hit_rates(lines, labels, reading)
+    if watched_since_s is not None:
+        _coverage(lines, labels, reading, watched_since_s)
     _totals(lines, labels, reading, tokens_known)
     _curve(lines, labels, reading)
     lines.add("hitcurve_running_requests", labels, reading.running)
@@ -46,6 +54,13 @@ def _hit_rates(lines: Lines, labels: str, reading: Reading) -> None:
         lines.add("hitcurve_request_window_requests", labels, requests.requests)
         lines.add("hitcurve_request_window_lag_seconds", labels, requests.lag_s)
     lines.add("hitcurve_cumulative_hit_rate_ratio", labels, reading.cumulative_hit_rate)
+
+
+def _coverage(lines: Lines, labels: str, reading: Reading, since_s: float) -> None:
+    for window in reading.windows:
+        own = f'window="{format_duration(window.window_s)}"'
+        covered_s = max(0.0, min(window.window_s, reading.at_s - since_s))
+        lines.add("hitcurve_window_covered_seconds", labels, covered_s, own)
 
 
 def _totals(lines: Lines, labels: str, reading: Reading, tokens_known: bool) -> None:

@@ -35,6 +35,8 @@ class CurveHistory:
     """Takes readings in order of time. Keeps an hour, and not more than 4,096 points and 128 events of a kind."""
 
     def __init__(self) -> None:
+        self.began_s: float | None = None
+        """Time of the first good scrape."""
         self.cuts: deque[Cut] = deque(maxlen=_MOST_EVENTS)
         self.states: deque[tuple[float, CurveState]] = deque(maxlen=_MOST_EVENTS)
         """State or cause changed, at the scrape that showed it."""
@@ -46,6 +48,8 @@ class CurveHistory:
     def add(self, reading: Reading, episodes: tuple[Episode, ...]) -> None:
         """Take the newest reading and the incidents so far."""
         self.episodes = episodes
+        if reading.up and self.began_s is None:
+            self.began_s = reading.at_s
         self.cuts.extend(reading.cuts)
         state = reading.state
         if state is not None and (not self.states or _differ(self.states[-1][1], state)):

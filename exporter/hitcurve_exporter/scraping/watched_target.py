@@ -122,7 +122,11 @@ class WatchedTarget:
 
     def _engine_lines(self, reading: Reading) -> Lines:
         known = reading.engine not in self._without_tokens
-        return engine_lines(reading, self.config.name, self.config.labels, tokens_known=known)
+        history = self.curves.get(reading.engine)
+        began_s = None if history is None else history.began_s
+        return engine_lines(
+            reading, self.config.name, self.config.labels, tokens_known=known, watched_since_s=began_s
+        )
 
     def _tell_changes(self, fetched: Fetched) -> None:
         before = None if self.last is None else self.last.failure
