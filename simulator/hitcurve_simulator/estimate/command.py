@@ -1,6 +1,7 @@
 """``hitcurve estimate``: the command line."""
 
 import json
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar, get_args
 
@@ -16,6 +17,7 @@ from hitcurve_simulator.traces.tokenizers import tokenizer_by_name
 
 if TYPE_CHECKING:
     from hitcurve_simulator.estimate.traffic import Reading
+    from hitcurve_simulator.sharded.workers import Workers
 
 __all__ = ["app"]
 
@@ -105,6 +107,15 @@ def estimate(
             min=0.0, max=1.0, metavar="SHARE", help="Read only this share of the prefix trees; errors are given."
         ),
     ] = None,
+    engine: Annotated[
+        str, typer.Option(metavar="local|ray", help="Where the work is done; ray: in shards, on a Ray cluster.")
+    ] = "local",
+    ray_address: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="A running Ray cluster (default: one made here).")
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Shards at once with --engine ray (default: all processors).")
+    ] = None,
     every: Annotated[bool, typer.Option("--all-sizes", help="The curve at every size where it bends.")] = False,
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the curve as one HTML page.")] = None,
     as_json_text: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -135,32 +146,40 @@ def estimate(
     if split is not None:
         _one_of("--split", split, SPLIT_NAMES)
     if sample is not None:
-        asked = (block_sizes, split, replicas, breaks, warm_up, every)
+        asked = (block_sizes, split, replicas, breaks, warm_up, every, engine != "local")
         if any(asked):
             raise UsageError(
                 "--sample answers ceiling and curve; leave out --block-sizes, --split, --replicas, --breaks, "
-                "--warm-up and --all-sizes."
+                "--warm-up, --all-sizes and --engine."
             )
         pools = (pool_blocks or [], pool_gib or [], gpu, memory)
         _sampled(files, reading, sample, seed, outputs, pools, html, as_json_text)
         return
-    with progress_over(f"reading {', '.join(files[:3])}") as on_line:
-        traffic = load_traffic(files, reading, on_line)
-    has_text = traffic.has_text
-    if breaks and not has_text:
-        raise UsageError("--breaks needs text (prompt, messages or conversations), and no row has any.")
-    question = Question(
-        pools=pool_sizes(pool_blocks or [], pool_gib or [], gpu, memory, traffic.block_size),
-        memory=memory,
-        block_sizes=_block_sizes(block_sizes, traffic.block_size, traffic.has_ids),
-        split=split,
-        replicas=replicas,
-        seed=seed,
-        breaks=has_text and len(traffic.rows) <= MOST_ROWS_FOR_BREAKS if breaks is None else breaks,
-        every=every,
-    )
-    estimator = Estimator(traffic, outputs, warm_up)
-    found = answer(estimator, question)
+    if engine == "ray" and (block_sizes or breaks):
+        raise UsageError("--engine ray keeps no prompts; leave out --block-sizes and --breaks.")
+    with _crew(engine, ray_address, workers) as crew:
+        with progress_over(f"reading {', '.join(files[:3])}") as on_line:
+            if crew is None:
+                estimator = Estimator(load_traffic(files, reading, on_line), outputs, warm_up)
+            else:
+                from hitcurve_simulator.sharded.sharded_estimate import sharded_estimator
+
+                estimator = sharded_estimator(files, reading, tokenizer, crew, outputs, warm_up, on_line)
+        traffic = estimator.traffic
+        has_text = traffic.has_text and crew is None
+        if breaks and not has_text:
+            raise UsageError("--breaks needs text (prompt, messages or conversations), and no row has any.")
+        question = Question(
+            pools=pool_sizes(pool_blocks or [], pool_gib or [], gpu, memory, traffic.block_size),
+            memory=memory,
+            block_sizes=_block_sizes(block_sizes, traffic.block_size, traffic.has_ids),
+            split=split,
+            replicas=replicas,
+            seed=seed,
+            breaks=has_text and len(traffic.rows) <= MOST_ROWS_FOR_BREAKS if breaks is None else breaks,
+            every=every,
+        )
+        found = answer(estimator, question)
     if html is not None:
         from hitcurve_simulator.estimate.html_page import write_page
 
@@ -171,6 +190,17 @@ def estimate(
         from hitcurve_simulator.estimate.table import print_answer
 
         print_answer(found)
+
+
+def _crew(engine: str, address: str | None, count: int | None) -> "AbstractContextManager[Workers | None]":
+    """Who does the work; None: this process."""
+    if _one_of("--engine", engine, ("local", "ray")) == "local":
+        if address is not None or count is not None:
+            raise UsageError("--ray-address and --workers are for --engine ray.")
+        return nullcontext()
+    from hitcurve_simulator.sharded.ray_workers import RayWorkers
+
+    return RayWorkers(address, count)
 
 
 def _sampled(

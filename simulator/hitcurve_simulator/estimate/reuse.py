@@ -7,6 +7,7 @@ tail, the found blocks of a request are a leading run at every size, and neighbo
 together have distances that differ by one: it is enough to find the distance of one block of each such run.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +16,7 @@ from hitcurve_simulator.estimate.accesses import Accesses
 from hitcurve_simulator.estimate.arrays import Bools, Hashes, Ints
 from hitcurve_simulator.estimate.dominance import smaller_before
 
-__all__ = ["Reuse", "previous_use", "reuse_of", "run_begins", "run_lengths"]
+__all__ = ["Reuse", "previous_of_keys", "previous_use", "reuse_of", "run_begins", "run_lengths"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +36,22 @@ class Reuse:
     distinct_blocks: int
 
 
-def reuse_of(accesses: Accesses) -> Reuse:
-    """All runs, in the order of requests, the deepest run of a request first."""
+def reuse_of(
+    accesses: Accesses,
+    previous_of: Callable[[Hashes], Ints] | None = None,
+    count_smaller: Callable[[Ints, Ints], Ints] = smaller_before,
+) -> Reuse:
+    """All runs, in the order of requests, the deepest run of a request first.
+
+    ``previous_of`` and ``count_smaller`` stand in for ``previous_of_keys`` and ``smaller_before``.
+    """
     request_of = np.repeat(np.arange(accesses.requests), accesses.lengths)
-    previous = previous_use(accesses, request_of)
+    previous = previous_use(accesses, request_of, previous_of or previous_of_keys)
     begins = run_begins(accesses, previous)
     lengths = run_lengths(begins, previous)
     last_use, requests = previous[begins], request_of[begins]
     never_used = np.concatenate(([0], np.cumsum(previous < 0)))
-    older_before = never_used[begins] + smaller_before(last_use, lengths)
+    older_before = never_used[begins] + count_smaller(last_use, lengths)
     request_begin = accesses.starts[:-1][requests]
     distance = older_before - (begins - request_begin) - (last_use + 1)
     border = (accesses.starts[1:] - accesses.queried)[requests]
@@ -58,14 +66,21 @@ def reuse_of(accesses: Accesses) -> Reuse:
     )
 
 
-def previous_use(accesses: Accesses, request_of: Ints) -> Ints:
+def previous_use(
+    accesses: Accesses, request_of: Ints, previous_of: Callable[[Hashes], Ints] | None = None
+) -> Ints:
     """For each use, in the order in which blocks become most recent, the place of the use before; -1: none."""
-    count = accesses.blocks
-    keys = accesses.keys[(accesses.starts[:-1] + accesses.starts[1:] - 1)[request_of] - np.arange(count)]
+    last_place = (accesses.starts[:-1] + accesses.starts[1:] - 1)[request_of]
+    keys = accesses.keys[last_place - np.arange(accesses.blocks)]
+    return (previous_of or previous_of_keys)(keys)
+
+
+def previous_of_keys(keys: Hashes) -> Ints:
+    """For each place the place of the same key before it; -1: none."""
     order = _stable_order(keys)
     ordered = keys[order]
     again = ordered[1:] == ordered[:-1]
-    previous = np.full(count, -1, dtype=np.int64)
+    previous = np.full(len(keys), -1, dtype=np.int64)
     previous[order[1:][again]] = order[:-1][again]
     return previous
 

@@ -13,7 +13,9 @@ from hitcurve_simulator.traces.served import reply_text
 from hitcurve_simulator.traces.text import TextPieces, Tokenizer, chat_tokens
 from hitcurve_simulator.vllm import Request
 
-__all__ = ["RowParser", "RowRefused", "Turns"]
+__all__ = ["TIME_GOES_BACKWARDS", "RowParser", "RowRefused", "Turns"]
+
+TIME_GOES_BACKWARDS = "time goes backwards"
 
 Turns = Literal["cumulative", "delta"]
 """Whether the length of a chat's turn covers the whole chat so far, or only what is new in it."""
@@ -164,7 +166,7 @@ class RowParser:
             raise RowRefused("timestamp is not a number")
         arrival_s = stamp * _SECONDS[self.time_unit]
         if arrival_s < self._latest_s:
-            warnings.append("time goes backwards")
+            warnings.append(TIME_GOES_BACKWARDS)
         self._latest_s = max(self._latest_s, arrival_s)
         return arrival_s
 

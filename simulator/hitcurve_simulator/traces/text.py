@@ -6,9 +6,10 @@ Equal text gives equal tokens, so shared prefixes stay shared; counts of pieces 
 import json
 import re
 from collections.abc import Mapping, Sequence
+from hashlib import blake2b
 from typing import Protocol, runtime_checkable
 
-__all__ = ["ChatTokenizer", "TextPieces", "Tokenizer", "Utf8Bytes", "chat_tokens"]
+__all__ = ["ChatTokenizer", "DigestedPieces", "TextPieces", "Tokenizer", "Utf8Bytes", "chat_tokens"]
 
 _PIECE = re.compile(r" ?\w{1,4}|\s+|[^\w\s]")
 
@@ -49,6 +50,26 @@ class TextPieces:
         if len(self._pieces) < len(self._numbers):
             self._pieces = list(self._numbers)
         return "".join([self._pieces[number] for number in token_ids])
+
+
+class DigestedPieces:
+    """Pieces by numbers that depend on the piece alone, so that several processes agree on them."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def token_ids(self, text: str) -> list[int]:
+        """Numbers of the pieces of a text, each of 62 bits."""
+        found = _PIECE.findall(text)
+        for piece in found:
+            if piece not in self._numbers:
+                digest = blake2b(piece.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+                self._numbers[piece] = int.from_bytes(digest, "big") >> 2
+        return [self._numbers[piece] for piece in found]
+
+    def text(self, token_ids: Sequence[int]) -> str:
+        """Not kept: raises NotImplementedError."""
+        raise NotImplementedError
 
 
 class Utf8Bytes:
