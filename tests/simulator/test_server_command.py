@@ -103,6 +103,16 @@ def test_a_port_in_use() -> None:
             "there is no /metrics page of vLLM 0.9.2 here; --version takes 0.8.x or a version from 0.12 on, "
             "such as 0.32.0.",
         ),
+        (["--speed", "inf"], "--speed inf is not a finite number; give one."),
+        (
+            ["--prefill-us-per-token", "inf"],
+            "--prefill-us-per-token inf is not a finite number; give one.",
+        ),
+        (
+            ["--pool-blocks", "99999999999"],
+            "a pool of 99999999999 blocks would not fit in memory once it is used; "
+            "--pool-blocks takes at most 10000000.",
+        ),
     ],
 )
 def test_settings_that_cannot_work(arguments: list[str], sentence: str) -> None:

@@ -183,6 +183,32 @@ def test_errors_are_whole_and_in_openai_form(engine_server: Callable[..., Any]) 
     }
 
 
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"n": 100_000}, "n must be at most 16384, got 100000."),
+        ({"min_tokens": 9, "max_tokens": 8}, "min_tokens must not exceed max_tokens=8, got 9."),
+        ({"min_tokens": -1}, "min_tokens must not be negative, got -1."),
+    ],
+)
+def test_impossible_values_are_refused(
+    engine_server: Callable[..., Any], wrong: dict[str, int], message: str
+) -> None:
+    answer = engine_server().complete("hello", **wrong)
+    assert (answer.status, answer.json["error"]["message"]) == (400, message)
+
+
+def test_an_unknown_role_is_refused(engine_server: Callable[..., Any]) -> None:
+    body = {"messages": [{"role": "user", "content": "hi"}, {"role": "pirate", "content": "arr"}]}
+    answer = engine_server().call("POST", "/v1/chat/completions", body)
+    assert answer.status == 400
+    assert answer.json["error"]["message"] == (
+        "1 validation error: there is no role 'pirate'; "
+        "there are: system, developer, user, assistant, tool, function."
+    )
+    assert answer.json["error"]["param"] == "body.messages.1.role"
+
+
 class BrokenScheduler(Scheduler):
     """Fails at its second step."""
 

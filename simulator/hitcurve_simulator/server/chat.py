@@ -18,6 +18,8 @@ from hitcurve_simulator.server.serving import Serving
 
 __all__ = ["ChatApi", "read_messages"]
 
+ROLES = ("system", "developer", "user", "assistant", "tool", "function")
+
 
 class ChatApi:
     """Answers a chat; the prompt is the chat template's text (``tokenizer.render_chat``)."""
@@ -107,6 +109,8 @@ def _message(at: int, message: object) -> tuple[str, str]:
     role, content = message.get("role"), message.get("content")
     if not isinstance(role, str):
         raise bad_body(f"{where}.role", "a message must have a role.")
+    if role not in ROLES:
+        raise bad_body(f"{where}.role", f"there is no role '{role[:40]}'; there are: {', '.join(ROLES)}.")
     if content is None:
         return role, ""
     if isinstance(content, str):

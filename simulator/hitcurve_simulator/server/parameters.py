@@ -7,6 +7,9 @@ from hitcurve_simulator.server.request_body import RequestBody
 
 __all__ = ["Parameters", "output_tokens", "read_parameters"]
 
+# vLLM's own limit, VLLM_MAX_N_SEQUENCES.
+_MOST_SAMPLES = 16_384
+
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
@@ -41,7 +44,7 @@ def read_parameters(body: RequestBody, *, default_max_tokens: int | None) -> Par
     return Parameters(
         n=_samples(body),
         max_tokens=asked if asked is not None else _or(body.integer("max_tokens"), default_max_tokens),
-        min_tokens=body.integer("min_tokens") or 0,
+        min_tokens=_min_tokens(body),
         ignore_end=body.boolean("ignore_eos"),
         seed=body.integer("seed"),
         stop=_stop(body),
@@ -76,6 +79,10 @@ def output_tokens(parameters: Parameters, prompt_tokens: int, max_model_len: int
         raise bad_parameter(
             "max_tokens", f"max_tokens must be at least 1, got {allowed}. (parameter=max_tokens, value={allowed})"
         )
+    if parameters.min_tokens > allowed:
+        raise bad_parameter(
+            "min_tokens", f"min_tokens must not exceed max_tokens={allowed}, got {parameters.min_tokens}."
+        )
     return allowed
 
 
@@ -87,12 +94,21 @@ def _samples(body: RequestBody) -> int:
     n = _or(body.integer("n"), 1) or 0
     if n < 1:
         raise bad_parameter(None, f"n must be at least 1, got {n}.")
+    if n > _MOST_SAMPLES:
+        raise bad_parameter(None, f"n must be at most {_MOST_SAMPLES}, got {n}.")
     temperature = body.number("temperature")
     if temperature is not None and temperature < 0:
         raise bad_parameter("temperature", f"temperature must not be negative, got {temperature}.")
     if temperature == 0 and n > 1:
         raise bad_parameter(None, f"n must be 1 with greedy sampling (temperature 0), got {n}.")
     return n
+
+
+def _min_tokens(body: RequestBody) -> int:
+    least = body.integer("min_tokens") or 0
+    if least < 0:
+        raise bad_parameter("min_tokens", f"min_tokens must not be negative, got {least}.")
+    return least
 
 
 def _prompt_logprobs(body: RequestBody, stream: bool) -> int | None:

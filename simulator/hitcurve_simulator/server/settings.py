@@ -11,6 +11,8 @@ __all__ = ["EngineSettings"]
 _OLD_PAGE = "0.8"
 _NEW_PAGE_SINCE = (0, 12)
 _RESET_REPLY_SINCE = (0, 26)
+# Each block that was used once is remembered for good, at about half a kilobyte: this many are some gigabytes.
+_MOST_BLOCKS = 10_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,11 @@ class EngineSettings:
             raise UsageError(
                 f"there is no /metrics page of vLLM {self.version} here; "
                 f"--version takes 0.8.x or a version from 0.12 on, such as {DEFAULT_VERSION}."
+            )
+        if self.num_blocks - 1 > _MOST_BLOCKS:
+            raise UsageError(
+                f"a pool of {self.num_blocks - 1} blocks would not fit in memory once it is used; "
+                f"--pool-blocks takes at most {_MOST_BLOCKS}."
             )
         needed = -(-self.max_model_len // self.block_size)
         if self.num_blocks - 1 < needed:

@@ -16,20 +16,30 @@ With the defaults 1,000 uncached tokens take 4 + 50 + 5 = 59 ms, one decode step
 tokens 50 ms on a miss and 11 ms on a hit of 680 tokens. The figures are those of no particular machine.
 """
 
+import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+
+from hitcurve.errors import UsageError
 
 __all__ = ["TimeModel"]
 
 
 @dataclass(frozen=True, slots=True)
 class TimeModel:
-    """Costs of a step; all zero or positive, ``speed`` positive."""
+    """Costs of a step; all zero or positive, ``speed`` positive. UsageError where one is not finite."""
 
     prefill_us_per_token: float = 50.0
     attention_ns_per_pair: float = 10.0
     decode_ms_per_step: float = 4.0
     speed: float = 1.0
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if not math.isfinite(value):
+                option = field.name.replace("_", "-")
+                raise UsageError(f"--{option} {value} is not a finite number; give one.")
 
     def step_s(self, work: Iterable[tuple[int, int]]) -> float:
         """Seconds for one step; ``work`` holds (new tokens, tokens already computed) of each scheduled request."""
