@@ -261,7 +261,7 @@ class _Run:
         randomness = random.Random(f"{self.seed} {self._begun}")
         probe = self._probe(randomness)
         correctness = None
-        if settings["correctness"] and self.capabilities.has("token_ids"):
+        if self.capabilities.has("token_ids"):
             found = read_counters(self.target)
             size = found.block_size if found and found.block_size else _UNKNOWN_BLOCK_TOKENS
             correctness = Correctness(probe, size, self.capabilities.has("salts"))

@@ -183,7 +183,7 @@ def _memory_of(container: Any) -> tuple[int, int]:
 
 
 def _set_memory(client: Client, container: Any, memory: int, memory_swap: int) -> None:
-    """Docker Engines take no limit away again: what had none gets all of the machine's memory, and as much swap."""
+    """Docker Engines take no limit away again: what had none gets all of the machine's memory, and swap."""
     limit = memory or int(client.info()["MemTotal"])
     container.update(mem_limit=limit, memswap_limit=memory_swap or 2 * limit)
 

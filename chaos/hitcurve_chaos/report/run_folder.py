@@ -10,7 +10,7 @@ from hitcurve.errors import UsageError
 from hitcurve.reading import Reading, reading_from_json
 from hitcurve.yaml_lines import load_yaml
 from hitcurve_chaos.report.json_shapes import Misfit, check
-from hitcurve_chaos.verdict import Verdict
+from hitcurve_chaos.verdict import SKIPPED_FILE, VERDICTS_FILE, Skipped, Verdict
 
 __all__ = ["RequestRow", "RunFolder", "load_run_folder"]
 
@@ -44,6 +44,8 @@ class RunFolder:
     requests: list[RequestRow]
     verdicts: list[dict[str, Any]]
     journal: list[dict[str, Any]]
+    skipped: list[dict[str, Any]]
+    """Scenarios that could not run."""
     cut_lines: int
     """Lines that were cut off (a run that was killed while writing)."""
 
@@ -80,7 +82,7 @@ def load_run_folder(folder: Path) -> RunFolder:
     settings = folder / "run.json"
     if not settings.is_file():
         raise UsageError(f"{folder} is not a run folder: it holds no run.json; name a folder written by a run.")
-    verdicts = folder / "verdicts.json"
+    verdicts, skipped = folder / VERDICTS_FILE, folder / SKIPPED_FILE
     cut = [0]
     readings: dict[tuple[str, str], list[Reading]] = {}
     for reading in _rows(folder / "readings.jsonl", Reading, reading_from_json, cut):
@@ -92,6 +94,7 @@ def load_run_folder(folder: Path) -> RunFolder:
         requests=list(_rows(folder / "requests.jsonl", RequestRow, _request, cut)),
         verdicts=_document(verdicts, list[Verdict]) if verdicts.is_file() else [],
         journal=list(_rows(folder / "journal.jsonl", _Step, dict, cut)),
+        skipped=_document(skipped, list[Skipped]) if skipped.is_file() else [],
         cut_lines=cut[0],
     )
 

@@ -55,7 +55,7 @@ class Bench:
     """Every name that a fault gives to something begins with it, so that it is found after a crash."""
     drivers: Drivers = field(default_factory=Drivers)
     correctness: Correctness | None = None
-    """``None`` where the engine takes no prompts of token ids, or it was switched off."""
+    """``None`` where the engine takes no prompts of token ids."""
     say: Callable[[str], None] = lambda text: None
 
     def driver(self, target: Target | None = None) -> Driver:
