@@ -1,7 +1,7 @@
 """A YAML document with the line of every value, so that a complaint can name the place."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -10,7 +10,7 @@ from hitcurve.errors import UsageError
 if TYPE_CHECKING:
     import yaml
 
-__all__ = ["Place", "load_yaml"]
+__all__ = ["Place", "load_optional_yaml", "load_yaml"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,10 @@ class Place:
     """How the file spells the way to it: ``targets[0].engine``."""
     value: Any
     parts: "dict[str, Place] | list[Place] | None" = None
+    written: str | None = None
+    """A single value as it stands there: ``010``, which YAML takes for 8."""
+    key_line: int | None = None
+    """Where the key of this value stands; ``None`` for what has no key."""
 
     def wrong(self, what: str, cure: str) -> NoReturn:
         """Raise UsageError: what is wrong with this value, where, and what to do."""
@@ -63,6 +67,14 @@ def load_yaml(path: Path, *, example: str) -> Place:
 
     ``example`` is the file that shows what belongs there.
     """
+    place = load_optional_yaml(path)
+    if place is None:
+        raise UsageError(f"{path}:1: the file is empty; see {example} for what belongs there.")
+    return place
+
+
+def load_optional_yaml(path: Path) -> Place | None:
+    """The same, ``None`` where the file is empty."""
     import yaml
 
     try:
@@ -72,9 +84,7 @@ def load_yaml(path: Path, *, example: str) -> Place:
         raise UsageError(f"{path} cannot be read ({reason}); name a YAML file.") from error
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
-        if node is None:
-            raise UsageError(f"{path}:1: the file is empty; see {example} for what belongs there.")
-        return _place(path, "", node, yaml.SafeLoader(""))
+        return None if node is None else _place(path, "", node, yaml.SafeLoader(""))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else 1
@@ -97,16 +107,21 @@ def _place(path: Path, label: str, node: "yaml.Node", loader: "yaml.SafeLoader")
     if isinstance(node, yaml.SequenceNode):
         items = [_place(path, f"{label}[{i}]", item, loader) for i, item in enumerate(node.value)]
         return Place(path, line, label, [item.value for item in items], items)
-    return Place(path, line, label, _scalar(path, line, node, loader))
+    return Place(path, line, label, _scalar(path, line, node, loader), written=str(node.value))
 
 
 def _entries(
     path: Path, label: str, node: "yaml.MappingNode", loader: "yaml.SafeLoader"
 ) -> Iterator[tuple[str, Place]]:
+    import yaml
+
     seen: set[str] = set()
     for key_node, value_node in node.value:
-        key = str(_scalar(path, key_node.start_mark.line + 1, key_node, loader))
+        if not isinstance(key_node, yaml.ScalarNode):
+            raise UsageError(f"{path}:{key_node.start_mark.line + 1}: a key is a single value; write it plainly.")
+        key = str(key_node.value)
         place = _place(path, f"{label}.{key}" if label else key, value_node, loader)
+        place = replace(place, key_line=key_node.start_mark.line + 1)
         if key in seen:
             place.wrong("stands there twice", "keep one of them")
         seen.add(key)

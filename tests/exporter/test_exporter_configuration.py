@@ -114,7 +114,7 @@ def test_defaults_follow_the_interval(tmp_path: Path) -> None:
             "exporter.yaml:1: the window 5s is shorter than the interval 15s, so no scrape would fall into it; "
             "make it longer.",
         ),
-        ("interval: 5s\ninterval: 6s\n", "exporter.yaml:2: 'interval' is given twice, first on line 1; keep one of them."),
+        ("interval: 5s\ninterval: 6s\n", "exporter.yaml:2: interval stands there twice; keep one of them."),
     ],
 )  # fmt: skip
 def test_a_mistake_names_file_line_key_and_cure(tmp_path: Path, text: str, sentence: str) -> None:
@@ -127,7 +127,7 @@ def test_a_mistake_names_file_line_key_and_cure(tmp_path: Path, text: str, sente
         ("", "exporter.yaml:1: the file is empty; it needs at least 'targets:' with one '- url: http://…'."),
         ("# only a comment\n", "exporter.yaml:1: the file is empty; it needs at least 'targets:' with one '- url: http://…'."),
         ("42\n", "exporter.yaml:1: the file must be a mapping such as 'interval: 15s'."),
-        ("a: [1\n", "exporter.yaml:2: this is not valid YAML (expected ',' or ']', but got '<stream end>'); correct the indentation or quoting there."),
+        ("a: [1\n", "exporter.yaml:2: not YAML (expected ',' or ']', but got '<stream end>'); check indentation, colons and quotes."),
         ("interval: 15s\n", "exporter.yaml:1: 'targets' names no engine; add at least '- url: http://127.0.0.1:8000' below it."),
         ("targets: []\n", "exporter.yaml:1: 'targets' names no engine; add at least '- url: http://127.0.0.1:8000' below it."),
         ("targets: http://a:1\n", "exporter.yaml:1: 'targets' must be a list of entries such as '- url: http://127.0.0.1:8000'; got 'http://a:1'"),
@@ -135,7 +135,7 @@ def test_a_mistake_names_file_line_key_and_cure(tmp_path: Path, text: str, sente
         ("targets:\n- name: a\n", "exporter.yaml:2: this target has no 'url'; add one such as 'url: http://127.0.0.1:8000'."),
         ("targets:\n- url: a:1\n", "exporter.yaml:2: 'url' must be an address such as http://127.0.0.1:8000; got 'a:1'"),
         ("targets:\n- url: http://a:x\n", "exporter.yaml:2: 'url' must be an address such as http://127.0.0.1:8000; got 'http://a:x'"),
-        ("targets:\n- url: http://u:p@a\n", "exporter.yaml:2: 'url' must be an address without user name and password, since it becomes a label; got 'http://u:p@a'"),
+        ("targets:\n- url: http://u:p@a\n", "exporter.yaml:2: 'url' must be an address without user name and password, since it becomes a label; got 'http://…@a'"),
         ("targets:\n- url: http://a\n  nmae: b\n", "exporter.yaml:3: unknown key 'nmae'; did you mean 'name'?"),
         ("targets:\n- url: http://a\n- url: http://a/\n", "exporter.yaml:3: 'url' http://a/metrics is already used on line 2; every target needs its own."),
         ("targets:\n- {url: http://a, name: n}\n- {url: http://b, name: n}\n", "exporter.yaml:3: 'name' n is already used on line 2; every target needs its own."),
@@ -150,15 +150,24 @@ def test_a_mistake_in_the_targets_is_found(tmp_path: Path, text: str, sentence: 
 
 
 def test_a_missing_and_a_binary_file_are_told(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"cannot read .*gone\.yaml \(No such file or directory\)"):
+    with pytest.raises(UsageError, match=r"gone\.yaml cannot be read \(No such file or directory\)"):
         configuration_from_file(tmp_path / "gone.yaml")
     (tmp_path / "exporter.yaml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(UsageError, match="it is not UTF-8 text"):
         configuration_from_file(tmp_path / "exporter.yaml")
 
 
-def test_a_value_may_hold_itself_without_harm(tmp_path: Path) -> None:
-    assert "'targets' must be a list" in complaint(tmp_path, "targets: &a {url: *a}\n")
+def test_a_value_that_holds_itself_is_refused(tmp_path: Path) -> None:
+    assert complaint(tmp_path, "targets: &a {url: *a}\n") == (
+        "exporter.yaml:1: values are nested too deep; write them plainly."
+    )
+
+
+def test_values_and_keys_are_read_as_they_are_written(tmp_path: Path) -> None:
+    """YAML takes ``010`` for 8, ``0x10`` for 16, ``no`` and ``on`` for truth values."""
+    config = read(tmp_path, "max_targets: 010\ntargets:\n- {url: 'http://a', name: 0x10, labels: {on: no}}\n")
+    (target,) = config.targets
+    assert (config.max_targets, target.name, target.labels) == (10, "0x10", (("on", "no"),))
 
 
 @pytest.mark.parametrize(
