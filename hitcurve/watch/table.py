@@ -26,6 +26,7 @@ __all__ = [
 NO_VALUE: Final = "–"
 _GAP: Final = 2
 _LEAST_CURVE: Final = 10
+_MOST_CURVE: Final = 40
 
 STATE_STYLES: Final[dict[StateName, str]] = {
     "no_traffic": "dim",
@@ -142,16 +143,17 @@ def columns_for(width: int, names: Iterable[str] = ()) -> tuple[Column, ...]:
 
 
 def as_table(round_: Round, width: int) -> Table:
-    """A round for ``--once``."""
+    """A round for ``--once``; the curve gets what width is left."""
     table = Table(box=None, pad_edge=False, header_style="dim")
     columns = columns_for(width)
+    rows = [[column.cell(replica) for column in columns] for replica in round_.replicas]
+    used = [max([len(column.title), *(row[at].cell_len for row in rows)]) for at, column in enumerate(columns)]
+    room = max(width - sum(used) - _GAP * len(columns), _LEAST_CURVE)
     for column in columns:
-        table.add_column(column.title, justify=column.side, overflow="fold")
+        table.add_column(column.title, justify=column.side, overflow="fold", no_wrap=column.title == "state")
     if any(replica.curve for replica in round_.replicas):
-        table.add_column("curve, 0 to 1", justify="left")
-    for replica in round_.replicas:
-        cells = [column.cell(replica) for column in columns]
-        if replica.curve:
-            cells.append(Text(sparkline(replica.curve, 20)))
-        table.add_row(*cells)
+        table.add_column("curve, 0 to 1", justify="left", no_wrap=True, overflow="crop")
+    for replica, row in zip(round_.replicas, rows, strict=True):
+        curve = [Text(sparkline(replica.curve, min(room, _MOST_CURVE)))] if replica.curve else []
+        table.add_row(*row, *curve)
     return table
