@@ -16,6 +16,7 @@ __all__ = ["FaultProxy", "Weather", "fault_proxy"]
 _CHUNK_BYTES = 4096
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 _START_S = 5.0
+_BEGIN_S = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,8 @@ class FaultProxy:
         ready.set()
         await ending.wait()
         server.close()
+        # What was accepted a moment ago has not begun to run yet.
+        await asyncio.sleep(_BEGIN_S)
         for task in list(self._open):
             task.cancel()
         await asyncio.gather(*self._open, return_exceptions=True)
@@ -69,7 +72,7 @@ class FaultProxy:
             pass
         finally:
             self._open.discard(task)
-            writer.close()
+            await _closed(writer)
 
     async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self.weather.black_hole or self.weather.reset:
@@ -81,7 +84,7 @@ class FaultProxy:
             await self._back(up_reader, writer)
         finally:
             there.cancel()
-            up_writer.close()
+            await _closed(up_writer)
 
     async def _spoil(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(_CHUNK_BYTES)
@@ -137,6 +140,12 @@ def fault_proxy(upstream: str, randomness: random.Random) -> Iterator[FaultProxy
         proxy.weather = Weather()
         loop.call_soon_threadsafe(ending.set)
         thread.join()
+
+
+async def _closed(writer: asyncio.StreamWriter) -> None:
+    writer.close()
+    with contextlib.suppress(OSError):
+        await writer.wait_closed()
 
 
 def _reset(writer: asyncio.StreamWriter) -> None:

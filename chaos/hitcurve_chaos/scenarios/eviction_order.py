@@ -12,6 +12,7 @@ __all__ = ["EVICTION_ORDER"]
 _CHAIN_SHARE = 0.3
 _KEPT_OF_CHAIN = 0.5
 _PROMISED = 0.7
+_RECENT = 2
 
 
 def _act(bench: Bench, numbers: Numbers) -> Injection:
@@ -24,7 +25,7 @@ def _act(bench: Bench, numbers: Numbers) -> Injection:
     computed = checking.first_ever(chain, "a long first-ever prompt")
     # The chain is the oldest but for what lay there before it, which goes first.
     fillers = fill(bench, int(capacity - _KEPT_OF_CHAIN * len(chain)), checking)
-    numbers["recent_kept_share"] = kept_share(bench, fillers[-1:])
+    numbers["recent_kept_share"] = kept_share(bench, fillers[-_RECENT:])
     again = checking.ask(chain)
     checking.same(again, computed, "a chain that was partly evicted")
     cached = again.cached_tokens
@@ -38,13 +39,13 @@ def _act(bench: Bench, numbers: Numbers) -> Injection:
 EVICTION_ORDER = drill(
     name="eviction-order",
     title="Who is evicted first",
-    expected="The first half of the oldest chain is left, and the newest prompt; the pool is as large as told.",
+    expected="The first half of the oldest chain is left, and the newest prompts; the pool is as large as told.",
     act=_act,
     expectations=(
         Expectation(
             "pool_share_usable", "of prompts that fill 0.7 of the pool, what is found again", AtLeast(0.95)
         ),
-        Expectation("recent_kept_share", "of the newest prompt, what is found again", AtLeast(0.95)),
+        Expectation("recent_kept_share", "of the newest prompts, what is found again", AtLeast(0.95)),
         Expectation("chain_kept_share", "of the oldest chain, what is left", Between(0.25, 0.75)),
     ),
     needs=(*TOKENS, "counters", "fillable_pool"),
