@@ -169,7 +169,7 @@ def watch() -> Iterator[Watch]:
         kind = make_manager(lookup)
         hooks.hook_manager(kind)
         hooks.hook_pool(Pool)
-        group = SimpleNamespace(kv_cache_spec=SimpleNamespace(block_size=BLOCK_SIZE))
+        group = SimpleNamespace(kv_cache_spec=type("FullAttentionSpec", (), {"block_size": BLOCK_SIZE})())
         manager = kind(SimpleNamespace(kv_cache_groups=[group]))
         held.append(Watched(manager, hooks, hooks.recorders[0], switch))
         return held[0]
@@ -444,7 +444,7 @@ def test_eng_16_wrappers_before_and_after_ours_are_called_once(order: str) -> No
     hooks = Hooks(switch, lambda shape: Recorder(shape, Settings(), switch, sinks=lambda facts, on_error: []))
     hooks.hook_manager(kind)
     after = foreign("after")
-    group = SimpleNamespace(kv_cache_spec=SimpleNamespace(block_size=BLOCK_SIZE))
+    group = SimpleNamespace(kv_cache_spec=type("FullAttentionSpec", (), {"block_size": BLOCK_SIZE})())
     manager = kind(SimpleNamespace(kv_cache_groups=[group]))
     recorder = hooks.recorders[0]
     manager.get_computed_blocks(Request("r", 64))

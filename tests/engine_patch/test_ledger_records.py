@@ -242,3 +242,25 @@ def test_events_do_what_the_methods_do() -> None:
     totals = by_events.totals
     assert (totals.recompute_query_tokens, totals.recompute_hit_tokens, totals.preemptions) == (49, 32, 1)
     assert (totals.resets, totals.refused_resets, totals.cleared_blocks) == (1, 1, 1)
+
+
+def test_a_block_of_another_group_that_went_is_why_a_cached_one_was_not_found(kept: Any) -> None:
+    """Two groups; of the second, b was evicted and c was never kept, by the engine's own rule."""
+    ledger = kept.ledger
+    ledger.lookup("first", 1.0, 65, 0, list("abcd"))
+    ledger.stored(1.0, list("abcd"), "first", 0)
+    ledger.stored(1.0, [(1, "a"), (1, "b"), (1, "d")], "first", 0, ())
+    ledger.scheduled("first", 1.0)
+    ledger.finished("first", 2.0)
+    ledger.evicted(3.0, [(1, "b")])
+    others = [[(1, key) for key in "abcd"]]
+    ledger.lookup("again", 4.0, 65, 16, list("abcd"), other_keys=others, found=["a", (1, "a")])
+    ledger.scheduled("again", 4.0)
+    ledger.finished("again", 5.0)
+    again = kept.outcomes[-1]
+    assert again.miss_tokens == {**dict.fromkeys(MISS_REASONS, 0), "capacity": 16, "stranded": 32, "tail": 1}
+    assert again.anomalies == ()
+    (regret,) = kept.regrets
+    assert (regret.after_s, regret.tokens) == (1.0, 48)
+    ledger.evicted(6.0, ["a", (1, "a")])
+    assert [eviction.reuses for eviction in kept.evictions] == [0, 1, 1]

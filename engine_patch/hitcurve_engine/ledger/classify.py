@@ -29,8 +29,11 @@ def classify(
     keys: Sequence[Hashable],
     content_keys: Sequence[Hashable] | None,
     origin: Origin,
+    others: Sequence[Sequence[Hashable]] = (),
 ) -> Misses:
     """Give every missed token of a lookup its reason, as the cache is now.
+
+    ``others`` are the keys of the same blocks in further KV cache groups, all of which a hit needs.
 
     ``hit_tokens`` lies between 0 and ``query_tokens``. The reasons add up to ``query_tokens - hit_tokens``.
     Raises ValueError where ``keys`` or ``content_keys`` hold less than the full blocks of the query.
@@ -54,6 +57,9 @@ def classify(
                 _gone(misses, ghosts[key], size)
             elif content_keys is None or not _isolated(misses, table, content_keys[index], origin, size):
                 compulsory += size
+        elif others and (ghost := _gone_elsewhere(table, others, index)) is not None:
+            gap = True
+            _gone(misses, ghost, size)
         elif gap:
             misses.tokens["stranded"] += size
             _blame(misses, size)
@@ -71,6 +77,14 @@ def _gone(misses: Misses, ghost: Ghost, size: int) -> None:
     else:
         misses.tokens["capacity"] += size
         misses.evicted.append((ghost, size))
+
+
+def _gone_elsewhere(table: BlockTable, others: Sequence[Sequence[Hashable]], index: int) -> Ghost | None:
+    """The block of another group that went, though the followed group has its own still."""
+    for keys in others:
+        if index < len(keys) and keys[index] not in table.cached and keys[index] in table.ghosts:
+            return table.ghosts[keys[index]]
+    return None
 
 
 def _isolated(misses: Misses, table: BlockTable, content: Hashable, origin: Origin, size: int) -> bool:

@@ -45,6 +45,11 @@ class Lookup(NamedTuple):
     """The request may not read the cache (prompt_logprobs and the like)."""
     adapter_load: int = 0
     """How often the adapter of this name was reloaded with other weights before the request came."""
+    other_keys: Sequence[Sequence[Hashable]] = ()
+    """Of each further KV cache group, all of which a hit needs (hybrid models): for each of ``keys`` that of the
+    block which ends with it or next after it; may be shorter."""
+    found: Sequence[Hashable] | None = None
+    """Keys of the blocks found, of all groups, where they are not simply the leading ones of ``keys``."""
 
 
 class ExternalLookup(NamedTuple):

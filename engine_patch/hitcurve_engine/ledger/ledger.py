@@ -122,6 +122,8 @@ class Ledger:
         image: Hashable | None = None,
         skipped: bool = False,
         adapter_load: int = 0,
+        other_keys: Sequence[Sequence[Hashable]] = (),
+        found: Sequence[Hashable] | None = None,
     ) -> None:
         """See ``events.Lookup``. The miss reasons are taken now, before the request's own allocation evicts."""
         if query_tokens < 0 or hit_tokens < 0:
@@ -144,12 +146,14 @@ class Ledger:
             if waiting is not None and waiting.same_as(pending):
                 pending.misses = waiting.misses
             else:
+                table, size = self._table, self.block_size
                 pending.misses = classify(
-                    self._table, self.block_size, query_tokens, hit_tokens, keys, content_keys, request.origin
+                    table, size, query_tokens, hit_tokens, keys, content_keys, request.origin, other_keys
                 )
         if adapter_load and hit_tokens and keys is not None:
             pending.stale = stale_hits(self._table, self.block_size, keys, hit_tokens, request.origin)
             request.stored_as = pending.stale.stored_as
+        pending.found = found
         request.pending = pending
 
     def external_lookup(
@@ -277,15 +281,15 @@ class Ledger:
     def _hold(self, request: OpenRequest, lookup: PendingLookup, at_s: float) -> None:
         """The request now reads the blocks it found; unknown ones are entered, since the engine has them."""
         assert lookup.keys is not None
-        found = lookup.keys[: -(-lookup.hit_tokens // self.block_size)]
+        found = lookup.found
+        if found is None:
+            found = lookup.keys[: -(-lookup.hit_tokens // self.block_size)]
         for index, key in enumerate(found):
             block = self._table.cached.get(key)
             if block is None:
                 request.note("hit_of_unknown_block")
                 block = self._table.store([key], None, index, request.origin, at_s)[0]
-            block.reuses += 1
-            block.last_used_s = at_s
-            request.held.append(block)
+            request.hold(block, at_s)
 
 
 _NO_ORIGIN = Origin()

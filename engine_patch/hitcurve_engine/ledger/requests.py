@@ -22,6 +22,7 @@ class PendingLookup:
     table_version: int
     skipped: bool
     stale: StaleHits = NOTHING_STALE
+    found: Sequence[Hashable] | None = None
 
     def same_as(self, later: "PendingLookup") -> bool:
         """Whether a later lookup of the request must come out like this one, reasons included."""
@@ -61,6 +62,12 @@ class OpenRequest:
         """Remember an anomaly, once."""
         if anomaly not in self.anomalies:
             self.anomalies.append(anomaly)
+
+    def hold(self, block: Block, at_s: float) -> None:
+        """The request found a block and reads it from now on."""
+        block.reuses += 1
+        block.last_used_s = at_s
+        self.held.append(block)
 
     def release(self, at_s: float) -> None:
         """The request lets go of its blocks: from now on they are idle."""

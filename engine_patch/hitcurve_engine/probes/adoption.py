@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["CacheShape", "describe_cache", "describe_engine", "pools_of"]
+__all__ = ["CacheShape", "describe_cache", "describe_engine", "pool_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,8 @@ class CacheShape:
     """Usable blocks."""
     withheld_blocks: int | None
     """Matched blocks that the engine's rules give up (EAGLE: 1); ``None`` = not known."""
+    other_groups: tuple[tuple[int, int], ...] = ()
+    """Index and block size of the groups besides it, all of which a hit needs."""
 
 
 def describe_cache(manager: Any, arguments: Sequence[Any], keywords: dict[str, Any]) -> CacheShape | None:
@@ -47,18 +49,16 @@ def describe_cache(manager: Any, arguments: Sequence[Any], keywords: dict[str, A
         full_attention=_is_full_attention(specs[group]),
         pool_blocks=pool.num_gpu_blocks - 1,
         withheld_blocks=int(eagle) if len(specs) == 1 else None,
+        other_groups=tuple(
+            (index, _block_size(manager, specs, index)) for index in range(len(specs)) if index != group
+        ),
     )
 
 
-def pools_of(manager: Any) -> list[Any]:
-    """The manager's own pools: one, or from 0.30 on one per group at most."""
-    pools = [manager.block_pool]
-    coordinator = getattr(manager, "coordinator", None)
-    for single in getattr(coordinator, "single_type_managers", ()):
-        pool = getattr(single, "block_pool", None)
-        if pool is not None and all(pool is not known for known in pools):
-            pools.append(pool)
-    return pools
+def pool_of(manager: Any, group: int) -> Any:
+    """The pool of a group's blocks: the manager's, or (0.30+) one of its own, where an id is another block."""
+    singles = getattr(getattr(manager, "coordinator", None), "single_type_managers", None)
+    return getattr(singles[group], "block_pool", manager.block_pool) if singles else manager.block_pool
 
 
 def describe_engine(scheduler: Any) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from hitcurve_engine.probes.adoption import CacheShape, describe_cache, describe_engine, pools_of
+from hitcurve_engine.probes.adoption import CacheShape, describe_cache, describe_engine, pool_of
 from hitcurve_engine.probes.engine_hooks import ENGINE_HOOKS
 from hitcurve_engine.probes.import_watch import ImportWatch
 from hitcurve_engine.probes.manager_hooks import MANAGER_HOOKS
@@ -125,8 +125,7 @@ class Hooks:
             return
         recorder = self._make_recorder(shape)
         self._recorders.append(weakref.ref(recorder))
-        for pool in pools_of(manager):
-            setattr(pool, PROBE_ATTRIBUTE, recorder.probe)
+        setattr(pool_of(manager, shape.group), PROBE_ATTRIBUTE, recorder.probe)
         setattr(manager, PROBE_ATTRIBUTE, recorder.probe)
         weakref.finalize(manager, recorder.end).atexit = False
 

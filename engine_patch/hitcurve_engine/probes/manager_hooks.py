@@ -35,7 +35,7 @@ def _on_lookup(original: Method, switch: Switch) -> Method:
                             hashes = request.block_hashes
                         except AttributeError:
                             hashes = manager.req_to_block_hashes.get(request.request_id)
-                        found = result if probe.heals else None
+                        found = result if probe.tells_found else None
                         events.append((LOOKUP, monotonic(), request, request.num_tokens, result[1], found, hashes))
                     else:
                         probe.overflow()
@@ -68,7 +68,7 @@ def _on_connector_lookup(original: Method, switch: Switch) -> Method:
                     probe.asked = request
                     if len(probe.events) < probe.limit:
                         tokens, hashes = request.num_tokens, request.block_hashes
-                        found = result if probe.heals else None
+                        found = result if probe.tells_found else None
                         probe.events.append((LOOKUP, monotonic(), request, tokens, result[1], found, hashes))
                     else:
                         probe.overflow()

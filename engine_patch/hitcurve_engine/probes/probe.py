@@ -26,10 +26,10 @@ class Probe:
         "dropped",
         "events",
         "hash_block_size",
-        "heals",
         "limit",
         "start",
         "started",
+        "tells_found",
     )
 
     def __init__(self, limit: int, hash_block_size: int, start: Callable[[], None], *, copies: bool) -> None:
@@ -38,8 +38,9 @@ class Probe:
         self.hash_block_size = hash_block_size
         self.copies = copies
         """Whether the engine changes a request's list of blocks in place; else a reference to it will do."""
-        self.heals = False
-        """Whether events were lost, so that a lookup must tell which blocks it found."""
+        self.tells_found = False
+        """Whether a lookup must tell which blocks it found: where they are not the leading ones of the
+        request, and once events were lost."""
         self.dropped = 0
         self.asked: Any = None
         """The request of the last lookup, until it is scheduled."""
@@ -51,7 +52,7 @@ class Probe:
     def overflow(self) -> None:
         """The queue is full: drop this event, and leave a mark where events are missing."""
         self.dropped += 1
-        self.heals = True
+        self.tells_found = True
         try:
             if self.events[-1] is not GAP_EVENT:
                 self.events[-1] = GAP_EVENT

@@ -39,9 +39,9 @@ class Recorder:
     def __init__(
         self, shape: CacheShape, settings: Settings, switch: Switch, *, sinks: SinkMaker = make_sinks
     ) -> None:
-        self.probe = Probe(
-            settings.queue_events, shape.hash_block_size, self.start, copies=not shape.full_attention
-        )
+        partly_found = shape.groups > 1 or not shape.full_attention
+        self.probe = Probe(settings.queue_events, shape.hash_block_size, self.start, copies=partly_found)
+        self.probe.tells_found = partly_found
         self.status = PatchStatus(errors=switch.errors)
         self._shape = shape
         self._settings = settings

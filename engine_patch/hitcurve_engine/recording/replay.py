@@ -13,8 +13,9 @@ from hitcurve_engine.pool_curve import PoolCurve
 from hitcurve_engine.probes.adoption import CacheShape
 from hitcurve_engine.probes.events import RawEvent
 from hitcurve_engine.recording.adapter_loads import AdapterLoads
+from hitcurve_engine.recording.block_reading import blocks_by_group, hashes_of_blocks, keys_of, other_keys, runs
 from hitcurve_engine.recording.open_request import OpenContext
-from hitcurve_engine.recording.request_reading import plain_hashes, skips_lookup
+from hitcurve_engine.recording.request_reading import skips_lookup
 from hitcurve_engine.recording.sinks import CacheReset, EvictionBatch, FinishedRequest, Sink
 from hitcurve_engine.settings import Settings
 from hitcurve_engine.switch import Switch
@@ -40,6 +41,7 @@ class Replay:
         self._shape = shape
         self._switch = switch
         self._isolated = settings.isolated
+        self._partly_found = shape.groups > 1 or not shape.full_attention
         self._block_keys: dict[int, tuple[Hashable, str]] = {}
         """By block id: the key it holds, and who stored it."""
         self._open: dict[str, OpenContext] = {}
@@ -77,11 +79,14 @@ class Replay:
             raise UnknownShape(f"a lookup returned {type(hit).__name__} as the number of tokens found")
         context = self._context(request)
         if tokens != context.keys_of_tokens:
-            context.keys = self._keys_of(tokens, hashes)
+            context.keys = keys_of(self._shape, tokens, hashes)
             context.keys_of_tokens = tokens
             if self._isolated and context.keys is not None:
                 known = self.ledger.contents_of(context.keys[len(context.content) :])
                 context.extend_content(request, self._shape.block_size, len(context.keys), known)
+        blocks = None if result is None else blocks_by_group(result[0])
+        if hit and blocks is not None:
+            self._heal(context, blocks)
         asked, skipped = context.read, skips_lookup(request)
         self.ledger.lookup(
             context.request_id,
@@ -95,11 +100,11 @@ class Replay:
             asked.image,
             skipped=skipped,
             adapter_load=context.adapter_load,
+            other_keys=other_keys(self._shape, tokens, hashes) if self._shape.other_groups else (),
+            found=self._found(blocks) if self._partly_found and blocks is not None else None,
         )
         if self.pool_curve is not None:
             self.pool_curve.looked_up(context.request_id, context.keys, tokens, hit, skipped=skipped)
-        if hit and result is not None:
-            self._heal(context, result[0])
 
     def _scheduled(self, at_s: float, request: Any, admitted: int | None, external: int) -> None:
         context = self._context(request)
@@ -130,18 +135,15 @@ class Replay:
         mask: Sequence[bool] | None,
     ) -> None:
         if group != self._shape.group:
+            self._stored_elsewhere(at_s, request, group, first, end, hashes, blocks, offset, mask)
             return
         context = self._context(request)
-        step = self._shape.block_size // self._shape.hash_block_size
-        keys = plain_hashes(hashes[(first + 1) * step - 1 : end * step : step])
+        keys = hashes_of_blocks(hashes, first, end, self._shape.block_size // self._shape.hash_block_size)
         blocks = blocks[first - offset : end - offset]
-        wanted = [index for index, block in enumerate(blocks) if block.block_id and (mask is None or mask[index])]
-        replaced = [blocks[index].block_id for index in wanted if blocks[index].block_id in self._block_keys]
-        if replaced:
-            self._evict(at_s, replaced, None)
+        wanted = self._cleared(at_s, blocks, mask)
         if self._isolated:
             context.extend_content(request, self._shape.block_size, first + len(blocks))
-        for start, stop in _runs(wanted):
+        for start, stop in runs(wanted):
             content = context.content[first + start : first + stop] if self._isolated else None
             self.ledger.stored(at_s, keys[start:stop], context.request_id, first + start, content)
         if self.pool_curve is not None:
@@ -149,6 +151,39 @@ class Replay:
         for index in wanted:
             self._block_keys[blocks[index].block_id] = (keys[index], context.request_id)
         context.stored_blocks += len(wanted)
+
+    def _stored_elsewhere(
+        self,
+        at_s: float,
+        request: Any,
+        group: int,
+        first: int,
+        end: int,
+        hashes: list[Any],
+        blocks: Sequence[Any],
+        offset: int,
+        mask: Sequence[bool] | None,
+    ) -> None:
+        """Blocks of a group beside the followed one: they take room and are evicted, too."""
+        size = next((size for index, size in self._shape.other_groups if index == group), None)
+        if size is None:
+            return
+        context = self._context(request)
+        keys = hashes_of_blocks(hashes, first, end, size // self._shape.hash_block_size)
+        blocks = blocks[first - offset : end - offset]
+        for index in self._cleared(at_s, blocks, mask):
+            key = (group, keys[index])
+            self.ledger.stored(at_s, [key], context.request_id, first + index, ())
+            self._block_keys[blocks[index].block_id] = (key, context.request_id)
+            context.stored_blocks += 1
+
+    def _cleared(self, at_s: float, blocks: Sequence[Any], mask: Sequence[bool] | None) -> list[int]:
+        """Which of the blocks get content, by index; what they held until now is evicted."""
+        wanted = [index for index, block in enumerate(blocks) if block.block_id and (mask is None or mask[index])]
+        replaced = [blocks[index].block_id for index in wanted if blocks[index].block_id in self._block_keys]
+        if replaced:
+            self._evict(at_s, replaced, None)
+        return wanted
 
     def _freed(self, at_s: float, request: Any, state: Any) -> None:
         status = getattr(state, "name", str(state))
@@ -205,29 +240,19 @@ class Replay:
             stored_by = whose if len(whose) == len(self._evictions) else [None] * len(self._evictions)
             self._tell("evicted", EvictionBatch(at_s, caused_by, tuple(self._evictions), tuple(stored_by)))
 
-    def _heal(self, context: OpenContext, found: Any) -> None:
+    def _heal(self, context: OpenContext, groups: Sequence[Sequence[Any]]) -> None:
         """After a gap: a block that is found and that nothing is known of gets its key back."""
-        blocks = getattr(found, "blocks", found)
-        if blocks and isinstance(blocks[0], list | tuple):
-            blocks = blocks[self._shape.group]
+        blocks = groups[self._shape.group]
         if context.keys is None or not blocks or blocks[0].block_id in self._block_keys:
             return
         for block, key in zip(blocks, context.keys, strict=False):
             if block.block_id:
                 self._block_keys.setdefault(block.block_id, (key, context.request_id))
 
-    def _keys_of(self, tokens: int, hashes: Any) -> list[Hashable] | None:
-        """Keys of the full blocks of a request; ``None`` where they cannot be known."""
-        if hashes is None:
-            return None
-        size = self._shape.block_size
-        step = size // self._shape.hash_block_size
-        full = tokens // size
-        keys = plain_hashes(hashes[step - 1 : full * step : step])
-        if len(keys) < full - 1:
-            return None
-        # The engine may hash the last block only once it knows the tokens behind it.
-        return keys if len(keys) == full else [*keys, object()]
+    def _found(self, groups: Sequence[Sequence[Any]]) -> list[Hashable]:
+        """Keys of the blocks that a lookup found; a place that a sliding window left empty has none."""
+        held = self._block_keys
+        return [held[block.block_id][0] for blocks in groups for block in blocks if block.block_id in held]
 
     def _context(self, request: Any) -> OpenContext:
         context = self._open.get(request.request_id)
@@ -255,12 +280,3 @@ def _pool_curve(shape: CacheShape, settings: Settings) -> PoolCurve | None:
         _log.warning("hitcurve: no curve over pool sizes: this model does not keep all blocks of a prompt alike")
         return None
     return PoolCurve(shape.block_size, shape.pool_blocks, settings.pool_curve_keys)
-
-
-def _runs(indices: Sequence[int]) -> Iterable[tuple[int, int]]:
-    """Half-open stretches of consecutive numbers."""
-    start = 0
-    for place in range(1, len(indices) + 1):
-        if place == len(indices) or indices[place] != indices[place - 1] + 1:
-            yield indices[start], indices[place - 1] + 1
-            start = place
