@@ -1,5 +1,6 @@
 """KV events over ZeroMQ, from a publisher on the loopback interface to the page."""
 
+import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ import msgspec
 import pytest
 import zmq
 
+from hitcurve.catalogue import CATALOGUE
 from hitcurve.errors import UsageError
 from hitcurve_exporter.configuration.kv_events_records import KvEventsConfig, KvPublisher
 from hitcurve_exporter.configuration.load import configuration_from_file
@@ -145,6 +147,22 @@ def test_blocks_are_counted_from_the_first_batch_on(
         "refused_messages": 0,
         "restarts": 0,
     }
+
+
+def test_promtool_has_nothing_to_say_about_them(
+    publisher: Start, follow: Start, eventually: Callable[..., Any], promtool: str
+) -> None:
+    source = publisher()
+    _, exporter = follow(KvEventsConfig(source.endpoint, ranks=2))
+    source.publish(STORED_TWO, STORED_ONE_AGAIN, {**STORED_TWO, "medium": "CPU"})
+    eventually(lambda: seen(exporter, "batches_total") == 1)
+    assert seen(exporter, "live_blocks", "host") == 2
+    assert seen(exporter, "connected", engine="1") == 0
+    text = exporter.ask("/metrics").text
+    shown = {name for name in text.split() if name.startswith("hitcurve_kv_events")}
+    assert len({name.split("{")[0] for name in shown}) == len([m for m in CATALOGUE if m.group == "KV events"])
+    checked = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, text=True)
+    assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
 
 
 def test_a_gap_without_replay_makes_live_blocks_unknown_until_a_reset(
