@@ -54,9 +54,9 @@ class FaultProxy:
         self.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         ready.set()
         await ending.wait()
-        server.close()
-        # What was accepted a moment ago has not begun to run yet.
+        # What was accepted a moment ago must begin first: Python 3.11 fails to close it otherwise.
         await asyncio.sleep(_BEGIN_S)
+        server.close()
         for task in list(self._open):
             task.cancel()
         await asyncio.gather(*self._open, return_exceptions=True)
@@ -137,7 +137,6 @@ def fault_proxy(upstream: str, randomness: random.Random) -> Iterator[FaultProxy
     try:
         yield proxy
     finally:
-        proxy.weather = Weather()
         loop.call_soon_threadsafe(ending.set)
         thread.join()
 
