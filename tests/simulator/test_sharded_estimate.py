@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hitcurve.cli import main
-from hitcurve.errors import UsageError
+from hitcurve.errors import EnvironmentFailed, UsageError
 from hitcurve_simulator.estimate.answer import answer
 from hitcurve_simulator.estimate.chains import chains_of
 from hitcurve_simulator.estimate.estimate import Estimator
@@ -174,6 +174,14 @@ def test_a_ray_cluster_of_two_workers_gives_the_same_answer(tmp_path: Path) -> N
 def test_without_ray_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(UsageError, match=r"pip install 'hitcurve\[ray\]'"), RayWorkers(count=2):
+        pass
+
+
+def test_a_cluster_that_does_not_answer_is_given_up_at_once() -> None:
+    with (
+        pytest.raises(EnvironmentFailed, match=r"no Ray cluster answers at 127.0.0.1:1 "),
+        RayWorkers("127.0.0.1:1"),
+    ):
         pass
 
 

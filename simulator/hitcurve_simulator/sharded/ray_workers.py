@@ -1,6 +1,7 @@
 """Workers of a Ray cluster: one that runs already, or one on this machine for as long as it is needed."""
 
 import os
+import socket
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
@@ -9,6 +10,7 @@ from hitcurve.errors import EnvironmentFailed, UsageError
 
 __all__ = ["RayWorkers"]
 
+_CONNECT_S = 5.0
 _STORE_BYTES = 256 * 1024 * 1024
 
 
@@ -29,6 +31,8 @@ class RayWorkers:
     def __enter__(self) -> "RayWorkers":
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        if self._address is not None:
+            _check_reachable(self._address)
         try:
             import ray
         except ModuleNotFoundError:
@@ -77,3 +81,16 @@ class RayWorkers:
         except self._ray.exceptions.RayError as error:
             first = str(error).strip().splitlines()[0]
             raise EnvironmentFailed(f"a Ray worker failed: {first}; use --engine local.") from None
+
+
+def _check_reachable(address: str) -> None:
+    """Ray itself would try for many minutes. Raises EnvironmentFailed."""
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    if not host or not port.isdigit():
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_S).close()
+    except (OSError, OverflowError) as error:
+        raise EnvironmentFailed(
+            f"no Ray cluster answers at {address} ({error}); start it or correct --ray-address."
+        ) from None
