@@ -45,6 +45,8 @@ class BothEnds:
         self._exporter = exporter
         self._read, self._clock, self._sleep = read, clock, sleep
         self._before: dict[str, Page] = {}
+        self._after: dict[str, Page] = {}
+        self._exported: dict[str, Any] | None = None
         self._exporter_before: Mapping[str, tuple[Series, ...]] | str = {}
 
     def begin(self) -> None:
@@ -60,14 +62,19 @@ class BothEnds:
         sizes = {sample.block_size for sample in page} if isinstance(page, tuple) else {None}
         return sizes.pop() if len(sizes) == 1 else None
 
-    def end(self, totals: Mapping[str, Any]) -> tuple[EngineLookups, dict[str, Any]]:
-        """All hosts together, and the table of both ends; ``totals`` is ``RunTotals.as_json``."""
-        after = {host: self._read(metrics_url(host)) for host in self._hosts}
-        rows = [self._row(host, after[host], totals) for host in self._hosts]
-        table: dict[str, Any] = {"hosts": rows, "exporter": self._exporter_row()}
-        return self._together(after), table
+    def end(self) -> None:
+        """Read everything after the last request; waits for the exporter's next look at the engines."""
+        self._after = {host: self._read(metrics_url(host)) for host in self._hosts}
+        self._exported = self._exporter_row()
 
-    def _together(self, after: Mapping[str, Page]) -> EngineLookups:
+    def table(self, totals: Mapping[str, Any]) -> dict[str, Any]:
+        """Both ends side by side; ``totals`` is ``RunTotals.as_json``."""
+        rows = [self._row(host, self._after[host], totals) for host in self._hosts]
+        return {"hosts": rows, "exporter": self._exported}
+
+    def together(self) -> EngineLookups:
+        """What the engines of all hosts counted."""
+        after = self._after
         if len(self._hosts) == 1:
             return engine_lookups(self._before[self._hosts[0]], after[self._hosts[0]])
         joined: list[list[EngineSample]] = [[], []]

@@ -169,6 +169,14 @@ def load(
     parquet: Annotated[
         bool, typer.Option("--parquet", help="Also write requests-NAME.parquet.", rich_help_panel=_RESULTS)
     ] = False,
+    log_prompts: Annotated[
+        bool,
+        typer.Option(
+            "--log-prompts",
+            help="Also write prompts.jsonl, prompts and replies in clear text, for 'hitcurve reconcile'.",
+            rich_help_panel=_RESULTS,
+        ),
+    ] = False,
     name: Annotated[
         str | None, typer.Option(help="Name of this load (default: the profile's).", rich_help_panel=_RESULTS)
     ] = None,

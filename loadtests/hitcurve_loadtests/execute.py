@@ -102,7 +102,7 @@ def _summarise(
     settings = plan.settings
     results = run.totals.results(run.elapsed_s)
     verdict, reasons = judge(results, settings.max_lag_s)
-    engine, both = ends.end(run.totals.as_json())
+    ends.end()
     return {
         "name": settings.name,
         "profile": settings.profile,
@@ -120,8 +120,8 @@ def _summarise(
         "max_lag_s": settings.max_lag_s,
         "intended": _checked(aim, run.totals),
         **results,
-        "engine": asdict(engine),
-        "both_ends": both,
+        "engine": asdict(ends.together()),
+        "both_ends": ends.table(run.totals.as_json()),
     }
 
 

@@ -85,6 +85,7 @@ class LoadOptions:
     exporter: str | None = None
     out: Path | None = None
     parquet: bool = False
+    log_prompts: bool = False
     name: str | None = None
     planned: Path | None = None
     worker: int = 0
@@ -180,7 +181,14 @@ def _settings(options: LoadOptions, spec: ProfileSpec | None, trace: Trace | Non
         worker=options.worker,
         exporter=None if options.exporter is None else _checked_url("--exporter", options.exporter),
         out=options.out,
+        log_prompts=_log_prompts(options),
     )
+
+
+def _log_prompts(options: LoadOptions) -> bool:
+    if options.log_prompts and options.out is None:
+        raise UsageError("--log-prompts writes into the folder of --out; give it.")
+    return options.log_prompts
 
 
 def _traffic(

@@ -10,6 +10,7 @@ from geventhttpclient import HTTPClient
 from locust.env import Environment
 
 from hitcurve_loadtests.openai_api import PATHS, request_body, request_headers
+from hitcurve_loadtests.prompt_log import PROMPTS_FILE, PromptLog
 from hitcurve_loadtests.prompts import Prompt
 from hitcurve_loadtests.records import RequestRecord
 from hitcurve_loadtests.settings import LoadSettings
@@ -69,10 +70,12 @@ class RequestSender:
         self._models = models
         self._traffic = traffic
         self._count = count
-        self._totals = totals
+        self.totals = totals
         self._environment = environment
         self._finished = finished
         self._headers = request_headers(settings)
+        wanted = settings.out if settings.log_prompts else None
+        self._prompts = None if wanted is None else PromptLog(wanted / PROMPTS_FILE)
 
     def send(self, prompt: Prompt, number: int, due_s: float | None) -> None:
         """``number`` counts the requests of the run from 1; ``due_s`` is when it was due, of perf_counter."""
@@ -84,10 +87,12 @@ class RequestSender:
         measured = stream_request(self._destinations[place].client, self._paths[place], body, self._headers)
         self._traffic.answered(prompt, measured.text if measured.outcome == "ok" else None)
         record = self._record(prompt, number, model, at_s, late_s, measured)
-        self._totals.add(record, self._destinations[place].host)
+        self.totals.add(record, self._destinations[place].host)
         if self._count is not None and record.prompt_tokens is not None:
-            self._totals.length_seen(self._count(prompt.text), record.prompt_tokens)
+            self.totals.length_seen(self._count(prompt.text), record.prompt_tokens)
         self._finished(record)
+        if self._prompts is not None:
+            self._prompts.append(body, record, measured.text)
         self._tell_locust(record, measured)
 
     def _model(self, prompt: Prompt, number: int) -> str:

@@ -54,6 +54,8 @@ class LoadSettings:
     exporter: str | None = None
     """URL of hitcurve's exporter, whose number is put beside the others."""
     out: Path | None = None
+    log_prompts: bool = False
+    """Whether prompts and replies are written to ``out``, in clear text."""
 
     @property
     def host(self) -> str:

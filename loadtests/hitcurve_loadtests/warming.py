@@ -16,13 +16,14 @@ class WarmingCurve:
     slices: list[list[int]] = field(default_factory=list)
     """Requests, prompt tokens, cached tokens of each."""
 
-    def add(self, prompt_tokens: int, cached_tokens: int) -> None:
+    def add(self, prompt_tokens: int, cached_tokens: int, *, requests: int = 1) -> None:
+        """Add a request, or several that ended together."""
         if not self.slices or self.slices[-1][0] >= self.per_slice:
             if len(self.slices) >= _MOST_SLICES:
                 self._widen()
             self.slices.append([0, 0, 0])
         last = self.slices[-1]
-        last[0] += 1
+        last[0] += requests
         last[1] += prompt_tokens
         last[2] += cached_tokens
 

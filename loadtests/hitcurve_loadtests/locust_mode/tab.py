@@ -1,0 +1,46 @@
+"""Our tab in Locust's web interface, filled by the same figures as our section of the report."""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from flask import request
+from locust.env import Environment
+
+from hitcurve_loadtests.locust_report import with_section
+from hitcurve_loadtests.report_section import figure_rows
+
+__all__ = ["add_tab"]
+
+_KEY = "hitcurve"
+_RESULTS = "/hitcurve/results"
+
+
+def add_tab(environment: Environment, results: Callable[[], Mapping[str, Any] | None]) -> None:
+    """Add the tab, ``/hitcurve/results`` (JSON), and our section to the report that can be downloaded.
+
+    Locust reads ``extended_tabs``, ``extended_tables`` and ``extended_stats`` (Locust 2.47, its example
+    extend_web_ui.py).
+    """
+    web_ui = environment.web_ui
+    columns = [{"key": "measure", "title": "Measure"}, {"key": "value", "title": "Value"}]
+    web_ui.template_args["extended_tabs"] = [{"title": "Hit rate and TTFT", "key": _KEY}]
+    web_ui.template_args["extended_tables"] = [{"key": _KEY, "structure": columns}]
+
+    @web_ui.app.route(_RESULTS)  # type: ignore[untyped-decorator]
+    @web_ui.auth_required_if_enabled  # type: ignore[untyped-decorator]
+    def hitcurve_results() -> Any:
+        return json.dumps(results()), 200, {"Content-Type": "application/json"}
+
+    @web_ui.app.after_request  # type: ignore[untyped-decorator]
+    def extend(response: Any) -> Any:
+        found = results()
+        if found is None or response.status_code != 200:
+            return response
+        if request.path.endswith("/stats/requests"):
+            figures = [{"measure": what, "value": value} for what, value in figure_rows(found)]
+            stats = {**json.loads(response.get_data()), "extended_stats": [{"key": _KEY, "data": figures}]}
+            response.set_data(json.dumps(stats))
+        elif request.path.endswith("/stats/report"):
+            response.set_data(with_section(response.get_data(as_text=True), found))
+        return response
