@@ -153,8 +153,11 @@ def test_a_command_makes_the_traffic_between_two_readings(run: Run, engine: Any,
     code, found = answer(run, *options, "--", "python3", "-c", script, engine.url, log)
     assert (code, found["verdict"], found["requests"]) == (0, "ok", 3)
     assert found["rows"][0]["hit_tokens"] == {"ceiling": 192, "prediction": 192, "measurement": 192.0}
-    code, _, err = run(*options, "--", "false")
-    assert (code, "'false' ended with exit code 1" in err) == (3, True)
+    code, found = answer(run, *options, "--", "python3", "-c", f"{script}\nsys.exit(4)", engine.url, log)
+    assert (code, found["verdict"]) == (1, "invalid")
+    assert found["reasons"][0] == "the command 'python3' ended with exit code 4"
+    code, _, err = run(*options, "--", "no-such-command")
+    assert (code, "'no-such-command' cannot be run" in err) == (3, True)
 
 
 def test_foreign_traffic_and_failures_prove_nothing(run: Run, engine: Any, tmp_path: Path) -> None:

@@ -114,7 +114,7 @@ def reconcile_command(
     only where prediction and measurement agree; failed requests or foreign traffic prove nothing (invalid).
     """
     url = None if metrics is None else metrics_url(metrics)
-    counted = _counted(url, before, after, recording, command or [])
+    counted, problem = _counted(url, before, after, recording, command or [])
     wanted = _Wanted(rules, version, block_size, pool_blocks)
     choices = [_choice(one, wanted, url) for one in counted.measured]
     size = next((choice.block_size for choice in choices if choice is not None), 16)
@@ -127,6 +127,8 @@ def reconcile_command(
         found = reconcile(
             requests, counted.measured, choices, counted.window, before_it, concurrency, tolerance, on_visit
         )
+    if problem is not None:
+        found.invalid.append(problem)
     values = answer(found, requests)
     if html is not None:
         from hitcurve_simulator.reconcile.html_page import write_page
@@ -144,36 +146,37 @@ def reconcile_command(
 
 def _counted(
     url: str | None, before: Path | None, after: Path | None, recording: Path | None, command: list[str]
-) -> Counted:
+) -> tuple[Counted, str | None]:
+    """What was counted, and why it may prove nothing."""
     if recording is not None:
         if url is not None or before is not None or after is not None or command:
             raise UsageError("--recorded has both readings; leave out --metrics, --before, --after and a command.")
-        return recorded(recording)
+        return recorded(recording), None
     if (url is None) == (after is None):
         raise UsageError("give either --metrics URL (read now) or --after FILE (a page from after the traffic).")
     if command:
         if url is None or before is not None:
             raise UsageError("a command is run between two readings of --metrics; leave out --before and --after.")
         first, from_s = live_page(url)
-        _run(command)
+        problem = _run(command)
         last, to_s = quiet_page(url)
-        return Counted(measured_by_pages([first, last]), Window(from_s, to_s))
+        return Counted(measured_by_pages([first, last]), Window(from_s, to_s)), problem
     if url is None:
         assert after is not None
         last, end_s = page_file(after), None
     else:
         last, end_s = live_page(url)
     pages = [last] if before is None else [page_file(before), last]
-    return Counted(measured_by_pages(pages, since_start=before is None), Window(None, end_s))
+    return Counted(measured_by_pages(pages, since_start=before is None), Window(None, end_s)), None
 
 
-def _run(command: list[str]) -> None:
+def _run(command: list[str]) -> str | None:
+    """Run it to its end; what speaks against its traffic."""
     try:
         done = subprocess.run(command, check=False, stdout=subprocess.DEVNULL)
     except OSError as error:
         raise EnvironmentFailed(f"'{command[0]}' cannot be run: {error.strerror}.") from None
-    if done.returncode:
-        raise EnvironmentFailed(f"'{' '.join(command)}' ended with exit code {done.returncode}.")
+    return f"the command '{command[0]}' ended with exit code {done.returncode}" if done.returncode else None
 
 
 def _choice(measured: Measured, wanted: _Wanted, url: str | None) -> Choice | None:
