@@ -5,13 +5,16 @@ BIN := $(VENV)/bin
 VENV_STAMP := $(VENV)/.installed
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help venv vllm-env oracles oracles-full compat demo test lint bench clean
+docs_output ?= site
+
+.PHONY: docs help venv vllm-env oracles oracles-full compat demo test lint bench clean
 
 help:
 	@echo "make demo      the whole suite on this machine, ending in one HTML report"
 	@echo "make test      the tests"
 	@echo "make lint      ruff and strict mypy"
 	@echo "make bench     benchmarks (docs/benchmarks.md)"
+	@echo "make docs      the documentation as a site below site/ (needs no network once mkdocs-material is installed)"
 	@echo "make venv      .venv with everything but a real engine"
 	@echo "make oracles   other engines' own caches, for tests of the cache rules (450 MB)"
 	@echo "make oracles-full  10,000 random sequences against each of them (an hour or two)"
@@ -51,6 +54,10 @@ lint: $(VENV_STAMP)
 
 bench: $(VENV_STAMP)
 	@for script in tests/benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+docs: $(VENV_STAMP)
+	@$(BIN)/python -c 'import material' 2>/dev/null || $(BIN)/python -m pip install --quiet '.[docs]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir $(docs_output)
 
 clean:
 	rm -rf .venv .venv-vllm .cache runs .mypy_cache .pytest_cache .ruff_cache .hypothesis

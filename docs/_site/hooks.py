@@ -1,0 +1,72 @@
+"""Pages that are written from the code when the site is built, and links to files outside ``docs``."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files, InclusionLevel
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from architecture import architecture_page
+from reference import states_page
+
+ROOT = Path(__file__).resolve().parents[2]
+OUTSIDE = re.compile(r"\]\((?P<up>(?:\.\./)+)(?P<path>[\w./-]+)(?P<anchor>#[\w-]+)?\)")
+COPIES = "repository"
+WIDTH = 100
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the generated pages, and list runbooks and scenarios without naming each in mkdocs.yml."""
+    for uri, text in (
+        ("reference/cli.md", cli_page()),
+        ("reference/states.md", states_page()),
+        ("reference/architecture.md", architecture_page(ROOT)),
+    ):
+        files.append(File.generated(config, uri, content=text))
+    for file in files.documentation_pages():
+        if file.src_uri.startswith(("runbooks/", "scenarios/")) and not file.src_uri.endswith("README.md"):
+            file.inclusion = InclusionLevel.NOT_IN_NAV
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, config: MkDocsConfig, files: Files) -> str:
+    """Links that leave ``docs`` lead to a copy of the file in the site."""
+
+    def inside(link: re.Match[str]) -> str:
+        folder = PurePosixPath(page.file.src_uri).parent
+        target = Path(os.path.normpath(ROOT / "docs" / folder / link["up"] / link["path"]))
+        if target.is_relative_to(ROOT / "docs") or not target.is_file():
+            return link[0]
+        uri = f"{COPIES}/{target.relative_to(ROOT).as_posix()}.txt"
+        if files.get_file_from_path(uri) is None:
+            files.append(File.generated(config, uri, content=target.read_text(encoding="utf-8")))
+        return f"]({os.path.relpath(uri, folder)})"
+
+    return OUTSIDE.sub(inside, markdown)
+
+
+def cli_page() -> str:
+    """``--help`` of every command and of the commands below it."""
+    from hitcurve.commands import COMMANDS
+
+    parts = ["# Commands", "", "What `--help` of every command says.", "", "```", help_of().rstrip(), "```", ""]
+    for name in COMMANDS:
+        text = help_of(name)
+        parts += [f"## hitcurve {name}", "", "```", text.rstrip(), "```", ""]
+        for below in re.findall(r"^│ (\w[\w-]*)\s{2,}", text.partition("─ Commands ─")[2], re.MULTILINE):
+            parts += [f"### hitcurve {name} {below}", "", "```", help_of(name, below).rstrip(), "```", ""]
+    return "\n".join(parts)
+
+
+def help_of(*words: str) -> str:
+    """The help text, as wide as a page and without colours."""
+    environment = {**os.environ, "COLUMNS": str(WIDTH), "TERMINAL_WIDTH": str(WIDTH), "NO_COLOR": "1"}
+    command = [sys.executable, "-m", "hitcurve", *words, "--help"]
+    ended = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+    return "\n".join(line.rstrip() for line in ended.stdout.splitlines())
