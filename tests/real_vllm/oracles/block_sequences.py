@@ -9,7 +9,7 @@ from hitcurve_simulator.simulate.vllm_requests import VllmRequests
 from hitcurve_simulator.vllm import CacheManager, Request, RequestState, VllmRules, rules_of_version
 from hitcurve_simulator.workloads import CONCURRENCY, WORKLOADS, workload_rows
 
-__all__ = ["random_runs", "workload_runs"]
+__all__ = ["OperationWriter", "OurManager", "features_of", "random_runs", "workload_runs"]
 
 OPERATIONS = 80
 BLOCK_SIZE = 4
@@ -258,11 +258,11 @@ def _run(name: str, num_blocks: int, block_size: int, recorder: Any) -> dict[str
         "operations": recorder.operations,
         "expected": recorder.answers,
         "eagle": recorder.ours.manager.drops_last_hit_block,
-        "features": _features(recorder.operations, recorder.ours.manager.drops_last_hit_block),
+        "features": features_of(recorder.operations, recorder.ours.manager.drops_last_hit_block),
     }
 
 
-def _features(operations: list[list[Any]], eagle: bool) -> list[str]:
+def features_of(operations: list[list[Any]], eagle: bool) -> list[str]:
     """What of the admissions a count is kept of."""
     admits = [operation for operation in operations if operation[0] == "admit"]
     features = ["runs with EAGLE"] if eagle else []

@@ -1,12 +1,13 @@
 """The engines' own caches that our rules are compared with: what they need and which sequences they get."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from block_sequences import random_runs as block_runs
 from block_sequences import workload_runs as block_workloads
+from group_sequences import random_runs as group_runs
 from radix_sequences import random_runs as radix_runs
 from radix_sequences import workload_runs as radix_workloads
 from v0_sequences import random_runs as v0_runs
@@ -64,6 +65,16 @@ def _vllm(version: str) -> Oracle:
     )
 
 
+def _vllm_groups(version: str) -> Oracle:
+    one_group = _vllm(version)
+    return replace(
+        one_group,
+        name=f"vllm-groups-{version}",
+        random=lambda seed, count: group_runs(version, seed, count),
+        workloads=lambda seed: iter(()),
+    )
+
+
 _V0 = Oracle(
     "vllm-v0-0.8.5",
     "vllm_v0_manager.py",
@@ -73,4 +84,8 @@ _V0 = Oracle(
 )
 
 _VLLM = tuple(map(_vllm, (OLDEST, "0.18.1", "0.22.1", "0.24.0", "0.29.0", NEWEST)))
-ORACLES = {oracle.name: oracle for oracle in (*_VLLM, _V0, _sglang("legacy"), _sglang("python"), _sglang("rust"))}
+_GROUPS = tuple(map(_vllm_groups, ("0.24.0", "0.29.0", NEWEST)))
+ORACLES = {
+    oracle.name: oracle
+    for oracle in (*_VLLM, *_GROUPS, _V0, _sglang("legacy"), _sglang("python"), _sglang("rust"))
+}

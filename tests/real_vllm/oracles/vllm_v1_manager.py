@@ -2,7 +2,8 @@
 
 Reads one JSON run a line on stdin and writes the list of its answers on stdout, after a line ``ready``::
 
-    {"num_blocks": int, "block_size": int, "eagle": bool, "operations": [[name, …], …]}
+    {"num_blocks": int, "block_size": int, "eagle": bool, "operations": [[name, …], …],
+     "groups": [[block size, window | null], …], "in_flight": int | null}   the last two only for several groups
 
     ["admit", id, prompt, chunk, lookahead, adapter | null, salt | null, skip, external]
                                    hit tokens, null when refused (external: tokens that a connector brings)
@@ -12,13 +13,15 @@ Reads one JSON run a line on stdin and writes the list of its answers on stdout,
     ["again", id, chunk]           as admit, for a preempted request
     ["reset"]                      true, false when refused
 
-Each answer is ``[result, evicted blocks in order, blocks of the request]``; the last answer of a run is
-``["end", [], free blocks in order, counters]``, the counters being the manager's own requests, queries and hits. A
-run decides nothing: operations follow from earlier answers, which are equal on both sides or the comparison fails.
+Each answer is ``[result, evicted blocks in order, blocks of the request]``, with groups a list of blocks for each
+group; the last answer of a run is ``["end", [], free blocks in order, counters]``, the counters being the
+manager's own requests, queries and hits. A run decides nothing: operations follow from earlier answers, which are
+equal on both sides or the comparison fails.
 """
 
 import inspect
 import json
+import math
 import sys
 import time
 from typing import Any
@@ -28,7 +31,7 @@ import vllm.v1.core.kv_cache_utils as utils
 from vllm.lora.request import LoRARequest
 from vllm.sampling_params import SamplingParams
 from vllm.v1.core.kv_cache_manager import KVCacheManager
-from vllm.v1.kv_cache_interface import FullAttentionSpec, KVCacheConfig, KVCacheGroupSpec
+from vllm.v1.kv_cache_interface import FullAttentionSpec, KVCacheConfig, KVCacheGroupSpec, SlidingWindowSpec
 from vllm.v1.request import Request, RequestStatus
 
 try:
@@ -45,33 +48,49 @@ def accepted(function: Any, **values: Any) -> dict[str, Any]:
     return {name: value for name, value in values.items() if name in parameters}
 
 
+def spec_of(block_size: int, window: int | None) -> Any:
+    """Full attention, or a sliding window of so many tokens."""
+    shape = {"block_size": block_size, "num_kv_heads": 1, "head_size": 8, "dtype": torch.float32}
+    if window is not None:
+        return SlidingWindowSpec(sliding_window=window, **shape, **accepted(SlidingWindowSpec, use_mla=False))
+    return FullAttentionSpec(**shape, **accepted(FullAttentionSpec, use_mla=False))
+
+
 class RealManager:
     """One manager over ``num_blocks`` blocks, the null block included."""
 
-    def __init__(self, num_blocks: int, block_size: int, eagle: bool) -> None:
-        spec = FullAttentionSpec(
-            block_size=block_size,
-            num_kv_heads=1,
-            head_size=8,
-            dtype=torch.float32,
-            **accepted(FullAttentionSpec, use_mla=False),
-        )
+    def __init__(
+        self,
+        num_blocks: int,
+        block_size: int,
+        eagle: bool,
+        groups: list[tuple[int, int | None]] | None = None,
+        in_flight: int | None = None,
+    ) -> None:
+        kinds = groups or [(block_size, None)]
+        self.several = groups is not None
+        hash_size = math.gcd(*(size for size, _ in kinds))
         config = KVCacheConfig(
             num_blocks=num_blocks,
-            kv_cache_groups=[KVCacheGroupSpec(["layer"], spec)],
+            kv_cache_groups=[
+                KVCacheGroupSpec([f"layer {number}"], spec_of(size, window))
+                for number, (size, window) in enumerate(kinds)
+            ],
             **accepted(KVCacheConfig, tensors={}, kv_cache_tensors=[]),
         )
         options = accepted(
             KVCacheManager,
-            scheduler_block_size=block_size,
-            hash_block_size=block_size,
+            scheduler_block_size=math.lcm(*(size for size, _ in kinds)),
+            hash_block_size=hash_size,
             caching_hash_algo="sha256",
             log_stats=True,
             use_eagle=eagle,
+            max_in_flight_tokens=in_flight,
+            max_num_batched_tokens=in_flight,
         )
         self.manager = KVCacheManager(config, max_model_len=MAX_MODEL_LEN, enable_caching=True, **options)
         make_hasher = getattr(utils, "get_request_block_hasher", None)
-        self.block_hasher = make_hasher(block_size, sha256) if make_hasher else None
+        self.block_hasher = make_hasher(hash_size, sha256) if make_hasher else None
         self.requests: dict[str, Request] = {}
         self.adapters: dict[str, int] = {}
         self.evicted: list[int] = []
@@ -94,7 +113,9 @@ class RealManager:
         blocks = self._blocks_of(arguments[0]) if arguments and name != "free" else []
         return [result, self.evicted, blocks]
 
-    def _blocks_of(self, request_id: str) -> list[int]:
+    def _blocks_of(self, request_id: str) -> list[int] | list[list[int]]:
+        if self.several:
+            return [list(ids) for ids in self.manager.get_block_ids(request_id)]
         if hasattr(self.manager, "req_to_blocks"):
             return [block.block_id for block in self.manager.req_to_blocks.get(request_id, ())]
         ids = self.manager.get_block_ids(request_id)
@@ -205,7 +226,8 @@ def main() -> None:
     print("ready", flush=True)
     for line in sys.stdin:
         run = json.loads(line)
-        real = RealManager(run["num_blocks"], run["block_size"], run["eagle"])
+        grouped = {name: run[name] for name in ("groups", "in_flight") if name in run}
+        real = RealManager(run["num_blocks"], run["block_size"], run["eagle"], **grouped)
         answers = [real.play(operation) for operation in run["operations"]]
         print(json.dumps([*answers, real.end()]), flush=True)
 
