@@ -1,5 +1,6 @@
 """What an engine's own page says right now, for scenarios that compare it with what they sent."""
 
+import re
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ __all__ = ["EngineCounters", "read_counters", "wait_until"]
 
 _TIMEOUT_S = 5.0
 _LARGEST_PAGE = 32 * 1024 * 1024
+_RESIDENT = re.compile(rb"^process_resident_memory_bytes(?:\{[^}]*\})? ([0-9.e+]+)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,8 @@ class EngineCounters:
     block_size: int | None
     capacity_tokens: int | None
     start_time_s: float | None
+    resident_bytes: float | None = None
+    """Memory of the server's process, where its page says it."""
 
 
 def read_counters(target: Target, engine: str | None = None) -> EngineCounters | None:
@@ -55,7 +59,13 @@ def read_counters(target: Target, engine: str | None = None) -> EngineCounters |
         block_size=next((sample.block_size for sample in samples if sample.block_size), None),
         capacity_tokens=_whole(_sum(sample.capacity_tokens for sample in samples)),
         start_time_s=max((s.start_time_s for s in samples if s.start_time_s is not None), default=None),
+        resident_bytes=_resident_bytes(page.body),
     )
+
+
+def _resident_bytes(page: bytes | str) -> float | None:
+    found = _RESIDENT.search(page if isinstance(page, bytes) else page.encode())
+    return float(found[1]) if found else None
 
 
 def wait_until(

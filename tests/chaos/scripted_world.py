@@ -47,6 +47,8 @@ class ScriptedWorld:
     adapters_share_cache: bool = False
     load_adapter_status: int = 200
     unload_adapter_status: int = 200
+    unloaded_adapters_answer: bool = False
+    reloaded_adapters_are_stale: bool = False
     interrupt: Callable[[str], None] = lambda step: None
     # What happened.
     calls: list[tuple[str, str, Any]] = field(default_factory=list)
@@ -57,7 +59,9 @@ class ScriptedWorld:
     running: dict[str, dict[str, Any]] = field(default_factory=dict)
     started: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     readings: list[Reading] = field(default_factory=list)
-    _cached: set[tuple[str, str | None, str]] = field(default_factory=set)
+    _cached: set[tuple[Any, ...]] = field(default_factory=set)
+    _said: dict[tuple[Any, ...], str] = field(default_factory=dict)
+    _weights: dict[str, str] = field(default_factory=dict)
     _fault_ended_s: float = 0.0
     _reset_s: float | None = None
     _evicted: float = 0.0
@@ -103,7 +107,7 @@ class ScriptedWorld:
             case "/v1/completions":
                 return self._complete(body or {})
             case "/v1/load_lora_adapter":
-                return self._load_adapter((body or {})["lora_name"])
+                return self._load_adapter((body or {})["lora_name"], (body or {})["lora_path"])
             case "/v1/unload_lora_adapter":
                 return self._unload_adapter((body or {})["lora_name"])
             case "/v1/models":
@@ -127,14 +131,19 @@ class ScriptedWorld:
         applied = status == 200 and "false" not in body
         if applied and self.reset_clears:
             self._cached.clear()
+            self._said.clear()
             self._reset_s = self.now_s
         return status, body
 
     def _complete(self, body: dict[str, Any]) -> tuple[int | None, str]:
         if self.engine_hangs_after_fault and (self._reset_s or self._fault_ended_s):
             return None, ""
+        weights = self._weights.get(body["model"], "")
+        if body["model"] != "m" and body["model"] not in self.adapters and not self.unloaded_adapters_answer:
+            return 404, '{"error":"no such model"}'
         prompt = body["prompt"] if isinstance(body["prompt"], str) else str(body["prompt"])
         key = ("any" if self.adapters_share_cache else body["model"], body.get("cache_salt"), prompt)
+        key = key if self.reloaded_adapters_are_stale or self.adapters_share_cache else (*key, weights)
         self.prompts.append((body["model"], prompt))
         cached = 640 if key in self._cached else 0
         self._cached.add(key)
@@ -143,12 +152,14 @@ class ScriptedWorld:
             cached = self.probe_cached_tokens[1 if reset else 0]
         details = {"cached_tokens": cached} if self.tells_cached_tokens else None
         usage = {"prompt_tokens": 650, "completion_tokens": 1, "prompt_tokens_details": details}
-        return 200, json.dumps({"choices": [{"text": "x"}], "usage": usage})
+        said = self._said.setdefault(key, f"x{weights}")
+        return 200, json.dumps({"choices": [{"text": said}], "usage": usage})
 
-    def _load_adapter(self, name: str) -> tuple[int, str]:
+    def _load_adapter(self, name: str, path: str) -> tuple[int, str]:
         if self.load_adapter_status != 200:
             return self.load_adapter_status, '{"detail":"Not Found"}'
         self.adapters.add(name)
+        self._weights[name] = path
         return 200, "Success"
 
     def _unload_adapter(self, name: str) -> tuple[int, str]:

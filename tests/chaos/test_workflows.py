@@ -1,4 +1,4 @@
-"""The workflows: valid by GitHub's schema, pinned, never on forks where the runner is our own, artefacts always."""
+"""The workflows: valid by GitHub's schema, pinned, never on forks with our own runner, artefacts always."""
 
 import re
 import subprocess

@@ -4,6 +4,8 @@ import importlib.util
 import json
 import random
 import sys
+from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -14,10 +16,13 @@ import pytest
 from hitcurve import cli
 from hitcurve_chaos import carry_out
 from hitcurve_chaos.calls import HttpTransport
+from hitcurve_chaos.engine_counters import EngineCounters
 from hitcurve_chaos.faults.reset import ResetFault
+from hitcurve_chaos.hypothesis import AtMost, Expectation
+from hitcurve_chaos.idle import usage_after_a_request
 from hitcurve_chaos.journal import read_journal
 from hitcurve_chaos.probe import Probe
-from hitcurve_chaos.runner import run_planned, run_scenarios
+from hitcurve_chaos.runner import plan, run_planned, run_scenarios
 from hitcurve_chaos.targets import AdminAccess
 
 SETTINGS = {"baseline": 5, "baseline_within": 30, "hold": 6, "recover_within": 20}
@@ -224,3 +229,77 @@ def test_ch_14_probe_prompts_are_sent_by_nobody_else(scripted: ModuleType, world
     lines = [json.loads(line) for line in (world.folder / "requests.jsonl").read_text().splitlines()]
     assert {line["group"] for line in lines if line["load"] == "probe"} == {"probe"}
     assert {line["group"] for line in lines if line["load"] == "background"} == {"g"}
+
+
+@pytest.mark.parametrize("one_keeps_its_cache", [False, True])
+def test_ch_02_a_reset_reaches_one_replica_and_a_fleet_only_when_sent_to_each(
+    one_keeps_its_cache: bool, scripted: ModuleType, tmp_path: Path
+) -> None:
+    worlds = [scripted.ScriptedWorld(tmp_path) for _ in range(3)]
+    worlds[2].reset_clears = not one_keeps_its_cache
+    with ExitStack() as stack:
+        targets = [
+            scripted.target_at(stack.enter_context(scripted.serve(world)), name=f"t{number}")
+            for number, world in enumerate(worlds)
+        ]
+        target = replace(targets[0], replicas=tuple(targets[1:]))
+        tools = scripted.tools_of(worlds[0], HttpTransport())
+        planned = plan(["one-replica-reset"], {"recover_within": 20})
+        (verdict,) = run_planned(target, planned, tmp_path, 7, tools=tools).verdicts
+    assert (verdict.numbers["reset_reached"], verdict.numbers["one_address_word"]) == ("1/3", "partial")
+    if one_keeps_its_cache:
+        assert (verdict.numbers["fan_out"], verdict.numbers["fan_out_word"]) == (2, "partial")
+        assert verdict.verdict == "bad"
+        assert verdict.problems == [
+            "a reset sent to every replica is: partial, expected one of applied (tolerance one_of)"
+        ]
+    else:
+        assert (verdict.numbers["fan_out"], verdict.numbers["fan_out_word"]) == (3, "applied")
+        assert "then all (3/3)" in verdict.seen
+        assert verdict.verdict == "ok"
+
+
+@pytest.mark.parametrize(
+    ("still_answers", "stale", "problem"),
+    [
+        (False, False, None),
+        (True, False, "answers of the adapter while it was unloaded: 1, expected at most 0 (tolerance at_most)"),
+        (False, True, "answers that the old weights gave: 1, expected at most 0 (tolerance at_most)"),
+    ],
+)
+def test_ch_03_an_adapter_is_gone_when_it_does_not_answer_and_new_when_its_answers_are(
+    still_answers: bool, stale: bool, problem: str | None, scripted: ModuleType, tmp_path: Path
+) -> None:
+    world = scripted.ScriptedWorld(tmp_path)
+    world.unloaded_adapters_answer, world.reloaded_adapters_are_stale = still_answers, stale
+    target = scripted.target_at("http://127.0.0.1:1")
+    planned = plan(["adapter-reload"], {"recover_within": 20})
+    (verdict,) = run_planned(target, planned, tmp_path, 7, tools=scripted.tools_of(world)).verdicts
+    assert verdict.numbers["answers_after_unload"] == int(still_answers)
+    assert verdict.verdict == ("ok" if problem is None else "bad")
+    assert problem is None or problem in verdict.problems
+    assert {"resident_bytes_before", "resident_bytes_after"} <= set(verdict.numbers), "the trend of memory"
+    assert world.adapters == set()
+
+
+@pytest.mark.parametrize(("falls", "usage"), [(True, 0.0), (False, 0.99)])
+def test_ch_10_a_gauge_that_only_a_step_renews_is_read_after_a_request_and_not_waited_for(
+    falls: bool, usage: float, scripted: ModuleType, world: Any
+) -> None:
+    """vLLM's usage stays at 0.99 after a mass cancel until the next step."""
+    target = scripted.target_at("http://127.0.0.1:1")
+    probe = Probe(target, world, random.Random(1), world, world.folder / "requests.jsonl")
+    began_s = world.now()
+
+    def counters() -> EngineCounters:
+        renewed = falls and bool(world.prompts)
+        return EngineCounters(*(None,) * 7, 0.0 if renewed else 0.99, *(None,) * 3)
+
+    assert counters().kv_usage == 0.99
+    assert usage_after_a_request(probe, world, counters, 0.0, 5.0) == usage
+    waited_s = world.now() - began_s
+    assert waited_s == 0.0 if falls else 5.0 <= waited_s < 5.5
+    # A time-out tells which signal was stale.
+    signal = Expectation("kv_usage_left", "share of the pool still held when nothing runs", AtMost(0.005))
+    assert signal.judge(usage).met is falls
+    assert "share of the pool still held" in signal.judge(usage).sentence

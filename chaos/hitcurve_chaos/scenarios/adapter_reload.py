@@ -24,7 +24,10 @@ def _act(bench: Bench, numbers: Numbers) -> Injection:
     warm = checking.ask(prompt, model=name)
     checking.same(warm, first, "a prompt of the adapter")
     numbers["cached_before"] = warm.cached_tokens
+    memory = [bench.counters().resident_bytes]
     gone = endpoints.unload(name)
+    # Absence from /v1/models proves nothing: only a request shows whether the adapter is gone.
+    numbers["answers_after_unload"] = int(bench.probe.ask(prompt, model=name).completed)
     answer = endpoints.load(name, new.path)
     if gone.status != 200 or answer.status != 200:
         return Injection("failed", f"the adapter was not loaded again ({gone.said}; {answer.said})")
@@ -33,6 +36,8 @@ def _act(bench: Bench, numbers: Numbers) -> Injection:
     computed = checking.first_ever(prompt, "a new salt", model=name, salt=checking.new_salt())
     numbers["weights_differ"] = int(computed.output != first.output)
     numbers["stale_answers"] = int(checking.same(after, computed, "a reloaded adapter", of_cache=False) is False)
+    memory.append(bench.counters().resident_bytes)
+    numbers["resident_bytes_before"], numbers["resident_bytes_after"] = memory
     return applied("an adapter was unloaded and loaded again under its name with other weights")
 
 
@@ -43,6 +48,7 @@ ADAPTER_RELOAD = drill(
     act=_act,
     expectations=(
         Expectation("stale_answers", "answers that the old weights gave", AtMost(0)),
+        Expectation("answers_after_unload", "answers of the adapter while it was unloaded", AtMost(0)),
         Expectation("stale_cached_tokens", "tokens of the old weights that are still served", AtMost(0)),
     ),
     conditions=(

@@ -48,7 +48,7 @@ ADAPTER_SCATTER = drill(
     ),
     conditions=(Expectation("adapters_answered", "adapters that answered", AtLeast(2)),),
     needs=(*TOKENS, "two_adapters"),
-    parameters=(Parameter("adapters", "count", 4, "how many adapters", least=2, most=64),),
+    parameters=(Parameter("adapters", "count", 6, "how many adapters", least=2, most=64),),
     left=adapters_left,
     put_back=put_adapters_back,
     story=Story(

@@ -28,6 +28,7 @@ def _act(bench: Bench, numbers: Numbers) -> Injection:
         return Injection("refused", f"the replica refused the reset ({said})")
     reached = [one().cached_tokens == 0 for one in ask]
     numbers["reset_reached"] = f"{sum(reached)}/{len(replicas)}"
+    numbers["one_address_word"] = "applied" if all(reached) else "partial"
     numbers["others_still_cached"] = sum(not gone for gone in reached[1:])
     for one in ask:
         one()
