@@ -45,7 +45,7 @@ def test_sim_01_two_names_for_two_numbers(shared: Path, estimate: Estimate) -> N
     answer = estimate(shared / "cases/SIM-01/trace.jsonl", "--block-size", 512)
     assert engine_like(answer) == pytest.approx(expect["engine_like"]["hit_rate"], abs=1e-6)
     assert answer["ceiling"]["block"] == pytest.approx(expect["trace_upper_bound_blocks"]["rate"], abs=1e-6)
-    assert answer["ceiling"]["definition"].startswith("trace bound")
+    assert answer["ceiling"]["definition"].startswith("all blocks")
     assert answer["ceiling"]["engine_like"]["definition"].startswith("engine-like")
 
 

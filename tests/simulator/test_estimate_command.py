@@ -108,7 +108,7 @@ def test_tables_name_both_definitions(run: Run, trace: Path) -> None:
     said = " ".join(out.split())
     assert code == 0
     for words in (
-        "trace bound: every block of a prompt counts",
+        "all blocks: every block of a prompt counts",
         "engine-like: only full blocks are found",
         "Hit rate against pool size",
         "Where the prompt tokens go",

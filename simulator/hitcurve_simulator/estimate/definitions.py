@@ -5,7 +5,9 @@ from typing import Final
 __all__ = ["BOUND", "ENGINE_LIKE", "SPEED_UP"]
 
 BOUND: Final = (
-    "trace bound: every block of a prompt counts, a partial last one included, and a prompt may be found whole; "
+    "all blocks: every block of a prompt counts and takes a place in the pool, a partial last one included, and a "
+    "prompt may be found whole; without a limit no engine finds more, but in a small pool engine-like may be "
+    "higher, since partial blocks take no place there; "
     "token = hit tokens / prompt tokens, block = hit blocks / prompt blocks"
 )
 ENGINE_LIKE: Final = (

@@ -56,7 +56,7 @@ class RateCurve(Protocol):
 def write_page(
     path: Path, answer: dict[str, Any], bound: RateCurve, engine: RateCurve, present: tuple[int, ...]
 ) -> None:
-    """Write the page; ``present`` pools are marked, the first as the present one. Raises UsageError."""
+    """Write the page; the ``present`` pools are marked, a single one as the present pool. Raises UsageError."""
     write_html(path, _page(answer, bound, engine, present))
 
 
@@ -71,7 +71,7 @@ def _page(answer: dict[str, Any], bound: RateCurve, engine: RateCurve, present: 
 {answer["query_blocks"]:,} blocks of {answer["block_size"]} tokens, {answer["distinct_blocks"]:,} distinct</p>
 {_chart(bound, engine, present)}
 <p class="legend soft"><i style="background: var(--engine)"></i>engine-like
-<i style="background: var(--bound)"></i>trace bound</p>
+<i style="background: var(--bound)"></i>all blocks</p>
 <p>Ceiling {_rate(engine_like["token"])} of tokens ({escape(engine_like["definition"])}).</p>
 <p>Ceiling {_rate(ceiling["token"])} of tokens ({escape(ceiling["definition"])}).</p>
 <div class="scroll">{_table(answer)}</div>
@@ -86,14 +86,11 @@ def _chart(bound: RateCurve, engine: RateCurve, present: tuple[int, ...]) -> str
     pools = np.unique(np.geomspace(1, largest, POINTS).astype(np.int64))
     size = bound.block_size
     lines = [
-        Line("trace bound", "bound", _points(bound, pools)),
+        Line("all blocks", "bound", _points(bound, pools)),
         Line("engine-like", "engine", _points(engine, pools)),
     ]
-    names = ["present pool", *["pool"] * len(present)]
-    marks = [
-        Mark(pool, f"{name} {pool:,} blocks, {_rate(engine.rate_in(pool))}")
-        for name, pool in zip(names, present, strict=False)
-    ]
+    name = "present pool" if len(present) == 1 else "pool"
+    marks = [Mark(pool, f"{name} {pool:,} blocks, {_rate(engine.rate_in(pool))}") for pool in present]
     return log_chart(
         lines,
         title=f"Hit rate against usable blocks of {size} tokens",
@@ -128,7 +125,7 @@ def _table(answer: dict[str, Any]) -> str:
         )
         rows.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
     gib = ["GiB"] if "pool_gib" in answer["curve"][0] else []
-    titles = ("pool, blocks", "tokens", *gib, "trace bound", "engine-like", "speed-up")
+    titles = ("pool, blocks", "tokens", *gib, "all blocks", "engine-like", "speed-up")
     head = "".join(f"<th>{title}</th>" for title in titles)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
 

@@ -107,15 +107,15 @@ def print_sampled(answer: Json) -> None:
         title="Hit rate against pool size, estimated",
         caption=f"± {sample['error']}, {sample['confidence']:.0%}; speed-up: {answer['speed_up']}",
     )
-    for title in ("pool, blocks", "tokens", *(["GiB"] if gib else []), "engine-like", "trace bound", "speed-up"):
+    for title in ("pool, blocks", "tokens", *(["GiB"] if gib else []), "all blocks", "engine-like", "speed-up"):
         table.add_column(title, justify="right")
     for point in answer["curve"]:
         table.add_row(
             f"{point['pool_blocks']:,}",
             f"{point['pool_tokens']:,}",
             *([f"{point['pool_gib']:,.1f}"] if gib else []),
-            _rate(Rate(point["engine_like_hit_rate"], point["engine_like_hit_rate_error"])),
             _rate(Rate(point["hit_rate"], point["hit_rate_error"])),
+            _rate(Rate(point["engine_like_hit_rate"], point["engine_like_hit_rate_error"])),
             "no value" if point["speed_up"] is None else f"{point['speed_up']:.2f}x",
         )
     console.print(table)

@@ -55,7 +55,7 @@ def _print_ceiling(console: Console, answer: Json) -> None:
 def _curve(answer: Json) -> Table:
     gib = "pool_gib" in answer["curve"][0]
     table = Table(title="Hit rate against pool size", caption=f"speed-up: {answer['speed_up']}")
-    for title in ("pool, blocks", "tokens", *(["GiB"] if gib else []), "trace bound", "engine-like", "speed-up"):
+    for title in ("pool, blocks", "tokens", *(["GiB"] if gib else []), "all blocks", "engine-like", "speed-up"):
         table.add_column(title, justify="right")
     for point in answer["curve"]:
         speed_up = point["speed_up"]

@@ -100,7 +100,7 @@ class TreeSample:
                 into.append(Sampled(_shortened(accesses, keep), within, behind, tree, chosen, asked))
 
     def bound(self) -> Sampled:
-        """All that was read, under the trace bound."""
+        """All that was read, with all blocks counted."""
         return _joined(self._bound)
 
     def engine(self) -> Sampled:
