@@ -33,15 +33,13 @@ class Block:
         "content",
         "copies",
         "depth",
-        "key",
         "last_used_s",
         "origin",
         "reuses",
         "stored_at_s",
     )
 
-    def __init__(self, key: Hashable, depth: int | None, origin: Origin, at_s: float) -> None:
-        self.key = key
+    def __init__(self, depth: int | None, origin: Origin, at_s: float) -> None:
         self.content: Hashable | None = None
         self.depth = depth
         self.origin = origin
@@ -66,7 +64,10 @@ class BlockTable:
         """Blocks of the engine beyond the first with the same key."""
         self.version = 0
         """Changes whenever a lookup could come out differently."""
-        self._by_content: dict[Hashable, tuple[Block, ...]] = {}
+        self._by_content: dict[Hashable, Block] = {}
+        """Of the cached blocks of these tokens, under any key, the one cached longest."""
+        self._same_content: dict[Hashable, list[Block]] = {}
+        """The later ones, in order; mostly there are none."""
         self._pool_blocks = pool_blocks
         self._ghosts_per_block = ghosts_per_block
         self._most_cached = 0
@@ -90,7 +91,7 @@ class BlockTable:
             if block is None:
                 if key in ghosts:
                     del ghosts[key]
-                block = cached[key] = Block(key, depth, origin, at_s)
+                block = cached[key] = Block(depth, origin, at_s)
             else:
                 block.copies += 1
                 self.duplicates += 1
@@ -101,8 +102,8 @@ class BlockTable:
             self._index_contents(stored, contents)
         return stored
 
-    def evict(self, keys: Iterable[Hashable], at_s: float) -> list[Block | None]:
-        """Take one copy of each key away; with its last one it becomes a ghost. ``None`` where none was cached."""
+    def evict(self, keys: Iterable[Hashable], at_s: float) -> list[Block]:
+        """Take one copy of each key away; with its last one it becomes a ghost. Those that were cached."""
         self.version += 1
         cached, ghosts = self.cached, self.ghosts
         self._most_cached = max(self._most_cached, len(cached))
@@ -112,16 +113,20 @@ class BlockTable:
         taken = []
         for key in keys:
             block = cached.get(key)
-            taken.append(block)
             if block is None:
                 continue
+            taken.append(block)
             block.copies -= 1
             if block.copies:
                 self.duplicates -= 1
             else:
                 del cached[key]
-                if block.content is not None:
-                    self._forget_content(block, block.content)
+                content = block.content
+                if content is not None:
+                    if content in self._same_content:
+                        self._forget_content(block, content)
+                    else:
+                        del self._by_content[content]
                 ghosts[key] = ghost
         self._trim()
         return taken
@@ -135,6 +140,7 @@ class BlockTable:
         self.ghosts.update(dict.fromkeys(self.cached, Ghost(at_s, by_reset=True)))
         self.cached.clear()
         self._by_content.clear()
+        self._same_content.clear()
         self._trim()
         return cleared
 
@@ -144,11 +150,11 @@ class BlockTable:
         self.duplicates = 0
         self.cached.clear()
         self._by_content.clear()
+        self._same_content.clear()
 
     def first_with(self, content: Hashable) -> Block | None:
         """Of the cached blocks of these tokens, under any key, the one cached longest; ``None`` without one."""
-        same = self._by_content.get(content)
-        return None if same is None else same[0]
+        return self._by_content.get(content)
 
     def most_ghosts(self) -> int:
         """How many ghosts are kept at most."""
@@ -165,12 +171,14 @@ class BlockTable:
         for block, content in zip(blocks, contents, strict=False):
             if block.content is None:
                 block.content = content
-                same = by_content.get(content)
-                by_content[content] = (block,) if same is None else (*same, block)
+                if by_content.setdefault(content, block) is not block:
+                    self._same_content.setdefault(content, []).append(block)
 
     def _forget_content(self, block: Block, content: Hashable) -> None:
-        same = self._by_content[content]
-        if len(same) == 1:
-            del self._by_content[content]
+        later = self._same_content[content]
+        if self._by_content[content] is block:
+            self._by_content[content] = later.pop(0)
         else:
-            self._by_content[content] = tuple(other for other in same if other is not block)
+            later[:] = [other for other in later if other is not block]
+        if not later:
+            del self._same_content[content]

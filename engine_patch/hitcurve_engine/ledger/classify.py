@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
-from hitcurve_engine.ledger.blocks import BlockTable, Ghost, Origin
+from hitcurve_engine.ledger.blocks import Block, BlockTable, Ghost, Origin
 from hitcurve_engine.ledger.records import MISS_REASONS, MissReason
 
 __all__ = ["Misses", "classify"]
@@ -55,8 +55,10 @@ def classify(
             gap = True
             if key in ghosts:
                 _gone(misses, ghosts[key], size)
-            elif content_keys is None or not _isolated(misses, table, content_keys[index], origin, size):
+            elif content_keys is None or (other := table.first_with(content_keys[index])) is None:
                 compulsory += size
+            else:
+                _isolated(misses, other, origin, size)
         elif others and (ghost := _gone_elsewhere(table, others, index)) is not None:
             gap = True
             _gone(misses, ghost, size)
@@ -87,15 +89,11 @@ def _gone_elsewhere(table: BlockTable, others: Sequence[Sequence[Hashable]], ind
     return None
 
 
-def _isolated(misses: Misses, table: BlockTable, content: Hashable, origin: Origin, size: int) -> bool:
-    """Whether the same tokens are cached, hence under another key; then they are entered."""
-    other = table.first_with(content)
-    if other is None:
-        return False
+def _isolated(misses: Misses, other: Block, origin: Origin, size: int) -> None:
+    """The same tokens are cached, hence under another key."""
     kind = _isolating_kind(origin, other.origin)
     misses.tokens["isolated"] += size
     misses.isolated_by[kind] = misses.isolated_by.get(kind, 0) + size
-    return True
 
 
 def _blame(misses: Misses, size: int) -> None:

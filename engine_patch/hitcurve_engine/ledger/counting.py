@@ -1,12 +1,17 @@
 """How a scheduled lookup enters the totals and its request, and what is told of an eviction."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
 
 from hitcurve_engine.ledger.blocks import Block
 from hitcurve_engine.ledger.records import Eviction, Regret, Totals
 from hitcurve_engine.ledger.requests import OpenRequest, PendingLookup
 
-__all__ = ["admit", "check_lookup", "count_lookup", "count_recompute", "eviction_of"]
+__all__ = ["admit", "check_lookup", "count_lookup", "count_recompute", "evictions_of"]
+
+_new_eviction: Callable[[tuple[Any, ...]], Eviction] = partial(tuple.__new__, Eviction)
+"""The same as ``Eviction(…)`` in half the time, which is the larger part of what an evicted block costs."""
 
 
 def admit(request: OpenRequest, lookup: PendingLookup, hit_tokens: int) -> None:
@@ -74,15 +79,20 @@ def check_lookup(
             on_regret(Regret(at_s, request.request_id, request.origin.adapter, at_s - ghost.gone_at_s, tokens))
 
 
-def eviction_of(block: Block, at_s: float, request_id: str | None) -> Eviction:
-    """The record of a block that just lost its content."""
-    return Eviction(
-        at_s,
-        at_s - block.stored_at_s,
-        at_s - block.last_used_s,
-        block.reuses,
-        block.depth,
-        block.origin.adapter,
-        request_id,
-        block.copies,
-    )
+def evictions_of(blocks: Iterable[Block], at_s: float, request_id: str | None) -> list[Eviction]:
+    """The records of blocks that just lost their content."""
+    return [
+        _new_eviction(
+            (
+                at_s,
+                at_s - block.stored_at_s,
+                at_s - block.last_used_s,
+                block.reuses,
+                block.depth,
+                block.origin.adapter,
+                request_id,
+                block.copies,
+            )
+        )
+        for block in blocks
+    ]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 
 from hitcurve_engine.ledger.blocks import BlockTable, Origin
 from hitcurve_engine.ledger.classify import classify
-from hitcurve_engine.ledger.counting import admit, check_lookup, count_lookup, count_recompute, eviction_of
+from hitcurve_engine.ledger.counting import admit, check_lookup, count_lookup, count_recompute, evictions_of
 from hitcurve_engine.ledger.events import (
     Event,
     Evicted,
@@ -244,11 +244,11 @@ class Ledger:
     def evicted(self, at_s: float, keys: Sequence[Hashable], request_id: str | None = None) -> None:
         """See ``events.Evicted``. Yields one eviction record per block."""
         self._totals.evicted_blocks += len(keys)
-        for block in self._table.evict(keys, at_s):
-            if block is None:
-                self._totals.unknown_evictions += 1
-            elif self._on_eviction is not None:
-                self._on_eviction(eviction_of(block, at_s, request_id))
+        known = self._table.evict(keys, at_s)
+        self._totals.unknown_evictions += len(keys) - len(known)
+        if self._on_eviction is not None:
+            for eviction in evictions_of(known, at_s, request_id):
+                self._on_eviction(eviction)
 
     def reset(self, at_s: float, ok: bool = True) -> None:
         """See ``events.Reset``. A refused one clears nothing and is counted apart; no block is evicted by it."""
@@ -258,10 +258,16 @@ class Ledger:
         self._totals.resets += 1
         self._totals.cleared_blocks += self._table.reset(at_s)
 
-    def contents_of(self, keys: Iterable[Hashable]) -> list[Hashable | None]:
-        """Content keys of cached blocks, in order; ``None`` for one that is not cached or was given none."""
+    def contents_of(self, keys: Iterable[Hashable]) -> list[Hashable]:
+        """Content keys of cached blocks, in order, up to the first that is not cached or was given none."""
         get = self._table.cached.get
-        return [None if (block := get(key)) is None else block.content for key in keys]
+        contents: list[Hashable] = []
+        for key in keys:
+            block = get(key)
+            if block is None or block.content is None:
+                break
+            contents.append(block.content)
+        return contents
 
     def forget(self) -> None:
         """Events were lost: what is cached and who is under way can no longer be known. Ghosts and totals stay."""
@@ -284,12 +290,17 @@ class Ledger:
         found = lookup.found
         if found is None:
             found = lookup.keys[: -(-lookup.hit_tokens // self.block_size)]
+        get = self._table.cached.get
+        blocks = []
         for index, key in enumerate(found):
-            block = self._table.cached.get(key)
+            block = get(key)
             if block is None:
                 request.note("hit_of_unknown_block")
                 block = self._table.store([key], None, index, request.origin, at_s)[0]
-            request.hold(block, at_s)
+            block.reuses += 1
+            block.last_used_s = at_s
+            blocks.append(block)
+        request.held.extend(blocks)
 
 
 _NO_ORIGIN = Origin()

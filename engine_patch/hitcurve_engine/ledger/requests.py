@@ -63,12 +63,6 @@ class OpenRequest:
         if anomaly not in self.anomalies:
             self.anomalies.append(anomaly)
 
-    def hold(self, block: Block, at_s: float) -> None:
-        """The request found a block and reads it from now on."""
-        block.reuses += 1
-        block.last_used_s = at_s
-        self.held.append(block)
-
     def release(self, at_s: float) -> None:
         """The request lets go of its blocks: from now on they are idle."""
         for block in self.held:

@@ -45,7 +45,10 @@ def hashes_of_blocks(hashes: list[Any], first: int, end: int, step: int) -> list
 
 
 def runs(indices: Sequence[int]) -> Iterable[tuple[int, int]]:
-    """Half-open stretches of consecutive numbers."""
+    """Half-open stretches of consecutive numbers, in a list that rises."""
+    if indices and indices[-1] - indices[0] == len(indices) - 1:
+        yield indices[0], indices[-1] + 1
+        return
     start = 0
     for place in range(1, len(indices) + 1):
         if place == len(indices) or indices[place] != indices[place - 1] + 1:

@@ -31,28 +31,24 @@ class OpenContext:
         """See ``AdapterLoads``."""
         self.keys: list[Hashable] | None = None
         self.keys_of_tokens = -1
-        self.content: list[int] = []
+        self.content: list[Hashable] = []
         """Keys of the same blocks from the tokens alone."""
         self.preempted_at_s: list[float] = []
         self.stored_blocks = 0
         self.evicted_blocks = 0
 
-    def extend_content(self, request: Any, block_size: int, blocks: int, known: Sequence[Any] = ()) -> None:
-        """Lengthen ``content`` to ``blocks`` blocks: by what ``known`` says of those that come next, and where it
-        says ``None`` or nothing, from the tokens."""
+    def extend_content(self, request: Any, block_size: int, blocks: int, known: Sequence[Hashable] = ()) -> None:
+        """Lengthen ``content`` to ``blocks`` blocks: by the ``known`` next keys, then from the tokens."""
         content = self.content
-        missing = blocks - len(content)
-        if missing <= 0:
+        content.extend(known[: max(blocks - len(content), 0)])
+        start = len(content)
+        if start >= blocks:
             return
-        tokens = request.all_token_ids
         parent = content[-1] if content else 0
-        start = len(content) * block_size
-        for key in (*known[:missing], *(None,) * (missing - len(known))):
-            if key is None:
-                key = hash((parent, *tokens[start : start + block_size]))
-            content.append(key)
-            parent = key
-            start += block_size
+        tokens = iter(request.all_token_ids[start * block_size : blocks * block_size])
+        for block in zip(*[tokens] * block_size, strict=False):
+            parent = hash((parent, block))
+            content.append(parent)
 
     def finished(self, request: Any, status: str) -> RequestContext:
         """What a sink is told of the request."""

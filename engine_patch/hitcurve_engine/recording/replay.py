@@ -6,6 +6,7 @@ looks into the engine's own tables, which change meanwhile.
 
 import logging
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from itertools import repeat
 from typing import Any, Final
 
 from hitcurve_engine.ledger import Eviction, Ledger, Outcome
@@ -148,8 +149,9 @@ class Replay:
             self.ledger.stored(at_s, keys[start:stop], context.request_id, first + start, content)
         if self.pool_curve is not None:
             self.pool_curve.stored(context.request_id, keys)
-        for index in wanted:
-            self._block_keys[blocks[index].block_id] = (keys[index], context.request_id)
+        ids = [blocks[index].block_id for index in wanted]
+        stored = keys if len(wanted) == len(keys) else [keys[index] for index in wanted]
+        self._block_keys.update(zip(ids, zip(stored, repeat(context.request_id)), strict=False))
         context.stored_blocks += len(wanted)
 
     def _stored_elsewhere(
@@ -179,10 +181,10 @@ class Replay:
 
     def _cleared(self, at_s: float, blocks: Sequence[Any], mask: Sequence[bool] | None) -> list[int]:
         """Which of the blocks get content, by index; what they held until now is evicted."""
-        wanted = [index for index, block in enumerate(blocks) if block.block_id and (mask is None or mask[index])]
-        replaced = [blocks[index].block_id for index in wanted if blocks[index].block_id in self._block_keys]
-        if replaced:
-            self._evict(at_s, replaced, None)
+        ids = [block.block_id for block in blocks]
+        wanted = [index for index, block_id in enumerate(ids) if block_id and (mask is None or mask[index])]
+        if not self._block_keys.keys().isdisjoint(ids):
+            self._evict(at_s, [ids[index] for index in wanted], None)
         return wanted
 
     def _freed(self, at_s: float, request: Any, state: Any) -> None:
@@ -227,7 +229,7 @@ class Replay:
 
     def _evict(self, at_s: float, block_ids: Iterable[int], caused_by: str | None) -> None:
         held = self._block_keys
-        gone = [held.pop(block_id) for block_id in block_ids if block_id in held]
+        gone = [pair for pair in map(held.pop, block_ids, repeat(None)) if pair is not None]
         if not gone:
             return
         self._evictions.clear()
