@@ -9,6 +9,7 @@ import re
 
 __all__ = ["EventReader"]
 
+_DATA = b"data: "
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 
 
@@ -22,44 +23,57 @@ class EventReader:
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """Take the next bytes of the stream; the data of the events that end in them, in order."""
-        if self._is_one_event(chunk):
-            return [chunk[6:-2]]
-        if self._skip_newline and chunk:
-            self._skip_newline = False
-            chunk = chunk.removeprefix(b"\n")
-        if b"\n" not in chunk and b"\r" not in chunk:
-            self._line += chunk
+        if b"\r" in chunk or b"\r" in self._line or self._data or self._skip_newline:
+            return self._feed_lines(chunk)
+        # Nearly all streams are of plain LF lines: whole events are cut out at once.
+        whole, end, self._line = (self._line + chunk).rpartition(b"\n\n")
+        if not end:
             return []
-        buffer = self._line + chunk
-        self._skip_newline = buffer.endswith(b"\r")
-        *lines, self._line = _LINE_END.split(buffer)
+        events: list[bytes] = whole[len(_DATA) :].split(b"\n\n" + _DATA) if whole.startswith(_DATA) else []
+        if events and whole.count(b"\n") == 2 * len(events) - 2:
+            return events
         events = []
-        for line in lines:
-            if line:
-                self._take(line)
-            elif self._data:
-                events.append(b"\n".join(self._data))
-                self._data.clear()
+        for part in whole.split(b"\n\n"):
+            if part.startswith(_DATA) and b"\n" not in part:
+                events.append(part[len(_DATA) :])
+            else:
+                self._take_lines(part.split(b"\n"), events)
+                self._end_event(events)
         return events
 
     def rest(self) -> bytes | None:
         """Data of the event that the stream ended in the middle of; ``None`` where it ended between events."""
-        if self._line:
-            self._take(self._line)
-            self._line = b""
+        for line in _LINE_END.split(self._line):
+            if line:
+                self._take(line)
+        self._line = b""
         data = b"\n".join(self._data) if self._data else None
         self._data.clear()
         return data
 
-    def _is_one_event(self, chunk: bytes) -> bool:
-        """Whether ``chunk`` is exactly one plain event, as nearly all are; the long way would find the same."""
-        return (
-            chunk.startswith(b"data: ")
-            and chunk.endswith(b"\n\n")
-            and chunk.find(b"\n") == len(chunk) - 2
-            and b"\r" not in chunk
-            and not (self._line or self._data or self._skip_newline)
-        )
+    def _feed_lines(self, chunk: bytes) -> list[bytes]:
+        """The long way, line by line, for any mixture of line ends."""
+        if self._skip_newline and chunk:
+            self._skip_newline = False
+            chunk = chunk.removeprefix(b"\n")
+        buffer = self._line + chunk
+        self._skip_newline = buffer.endswith(b"\r")
+        *lines, self._line = _LINE_END.split(buffer)
+        events: list[bytes] = []
+        self._take_lines(lines, events)
+        return events
+
+    def _take_lines(self, lines: list[bytes], events: list[bytes]) -> None:
+        for line in lines:
+            if line:
+                self._take(line)
+            else:
+                self._end_event(events)
+
+    def _end_event(self, events: list[bytes]) -> None:
+        if self._data:
+            events.append(b"\n".join(self._data))
+            self._data.clear()
 
     def _take(self, line: bytes) -> None:
         field, _, value = line.partition(b":")

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import orjson
 
+from hitcurve_loadtests.same_event import SameEvent
 from hitcurve_loadtests.sse import EventReader
 from hitcurve_loadtests.usage import Usage, read_usage
 
@@ -81,6 +82,7 @@ class StreamMeter:
         self._content_events = 0
         self._text: list[str] = []
         self._reasoning: list[str] = []
+        self._same_event = SameEvent()
         self._usage = Usage()
         self._complete = False
         self._failure: str | None = None
@@ -99,7 +101,12 @@ class StreamMeter:
             self._body.append(data)
             return
         for event in self._events.feed(data):
-            self._take_event(at_s, event)
+            if (text := self._same_event.text_of(event)) is None:
+                self._take_event(at_s, event)
+            else:
+                self._text.append(text)
+                self._content_events += 1
+                self._last_token_s = at_s
 
     def finish(self, at_s: float | None = None, *, reason: str | None = None) -> StreamMeasurement:
         """The measurement; ``reason`` tells why reading ended early (a broken connection, a timeout)."""
@@ -144,6 +151,7 @@ class StreamMeter:
         if (usage := event.get("usage")) is not None:
             self._usage = read_usage(usage)
         self._take_choices(at_s, event.get("choices"))
+        self._same_event.learn(data, event)
 
     def _take_choices(self, at_s: float, choices: object) -> None:
         any_token = any_content = False

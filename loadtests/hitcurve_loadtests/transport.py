@@ -37,10 +37,13 @@ def stream_request(
     try:
         before, separator = b"", b"\n"
         while piece := response.readline(separator):
-            meter.feed(clock(), piece)
             if piece == b"\n" and before.startswith(b"data:"):
                 # This engine ends its events with LF LF (others with CRLF CRLF), so they can be read whole.
                 separator = b"\n\n"
+            # What has come together is read together; without that attribute it is read line by line.
+            if more := len(getattr(response, "_body_buffer", b"")):
+                piece += response.read(more)
+            meter.feed(clock(), piece)
             before = piece
         if rest := bytes(response.read()):
             meter.feed(clock(), rest)

@@ -1,10 +1,13 @@
 """What a stream's measurement says beyond the recorded cases."""
 
+import itertools
 import json
 from dataclasses import asdict
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hitcurve_loadtests.stream import StreamMeter, measure
 
@@ -130,3 +133,35 @@ def test_a_count_that_is_no_count_is_unknown(count: object) -> None:
     usage = {"prompt_tokens": count, "completion_tokens": count, "prompt_tokens_details": {"cached_tokens": count}}
     seen = measure([(1.0, delta(content="a") + chunk(usage=usage) + DONE)], status=200, started_s=0.0)
     assert (seen.prompt_tokens, seen.completion_tokens, seen.cached_tokens) == (None, None, None)
+
+
+def token_event(text: str, **more: Any) -> bytes:
+    choice = {"index": 0, "delta": {"content": text}, "finish_reason": None, **more}
+    values = {"id": "c", "object": "chat.completion.chunk", "choices": [choice]}
+    return b"data: " + json.dumps(values, ensure_ascii=False).encode() + b"\n\n"
+
+
+odd_texts = st.one_of(
+    st.text(max_size=6),
+    st.sampled_from(
+        ['"', "\\", '", "x": "', "\\u0041", "\n", "\t", "\x7f", "\u2028", "é", "🙂", "", " ", '"}'] * 2
+    ),
+)
+
+
+@given(st.lists(st.tuples(odd_texts, st.booleans()), min_size=1, max_size=12), st.data())
+def test_events_known_by_their_bytes_bring_what_parsing_them_brings(texts: list[Any], data: Any) -> None:
+    body = b"".join(token_event(text, **({"logprobs": [text]} if odd else {})) for text, odd in texts)
+    body += b"data: [DONE]\n\n"
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(body)), max_size=6)))
+    pieces = [body[start:end] for start, end in itertools.pairwise([0, *cuts, len(body)])]
+    seen = measure([(float(at_s), piece) for at_s, piece in enumerate(pieces)], status=200, started_s=0.0)
+    assert seen.text == "".join(text for text, _ in texts)
+    assert seen.content_events == sum(text != "" for text, _ in texts)
+
+
+@pytest.mark.parametrize("key", ["text", "content"])
+def test_an_event_with_the_key_in_its_text_is_parsed(key: str) -> None:
+    known = token_event("plain") + token_event(f'"{key}": "x"') + token_event("plain", finish_reason="stop")
+    seen = measure([(1.0, known)], status=200, started_s=0.0)
+    assert (seen.text, seen.outcome) == (f'plain"{key}": "x"plain', "ok")
