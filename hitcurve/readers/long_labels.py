@@ -28,7 +28,10 @@ def _all_series(page: Page) -> list[Series]:
 
 
 def _is_long(series: Series) -> bool:
-    return any(len(value) > LONGEST_LABEL and name not in _LISTS for name, value in series.labels.items())
+    labels = series.labels
+    if max(map(len, labels.values()), default=0) <= LONGEST_LABEL:
+        return False
+    return any(len(value) > LONGEST_LABEL and name not in _LISTS for name, value in labels.items())
 
 
 def _shortened(series: Series) -> Series:
