@@ -1,0 +1,173 @@
+"""What the engine patch costs a whole vLLM: ``python tests/benchmarks/engine_patch_end_to_end.py``.
+
+The tiny model of the demo on the CPU, where no time of a GPU hides anything: prompts of 512 tokens, four tokens
+out, 8 requests at a time, blocks of 32 tokens in a pool of 192. Short slices with and without the patch alternate
+in one process. Per case one JSON line; ratios are without over with, so that 0.99 is 1 % slower. Where three
+numbers are given they are the median over the pairs and its 95 % interval.
+
+- ``throughput_ratio``: requests per second of wall time; what else the machine does disturbs it.
+- ``quiet_throughput_ratio``: the same between the first deciles of all slices, the least disturbed ones.
+- ``engine_cpu_ratio``: CPU time of the engine's own thread (scheduler and model); much steadier, but blind to its
+  waiting for the interpreter's lock.
+- ``patch_threads_us``: CPU time per request of the patch's threads, which run beside it.
+
+``--collector`` sends spans as well, one for every request: ``good`` takes them, ``dead`` does not listen, ``slow``
+accepts and never answers, ``resetting`` resets every connection. ``--protocol`` is that of OTLP. The last line
+says how long the end of the patch took and what became of every span; ``received`` is what the collector counted.
+Without ``.venv-vllm`` (``make vllm-env``) it prints why it measures nothing.
+"""
+
+import argparse
+import json
+import os
+import socket
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PYTHON = Path(os.environ.get("HITCURVE_VLLM_PYTHON", REPOSITORY / ".venv-vllm" / "bin" / "python"))
+MODEL = PYTHON.parents[1] / "hitcurve-tiny-model" / "model"
+WORKER = REPOSITORY / "tests" / "real_vllm" / "vllm_end_to_end.py"
+LONGEST_S = 1800.0
+
+
+class Good(BaseHTTPRequestHandler):
+    """A collector that takes spans and counts them."""
+
+    protocol_version = "HTTP/1.1"
+    received = 0
+
+    def do_POST(self) -> None:
+        from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+        message = ExportTraceServiceRequest.FromString(self.rfile.read(int(self.headers["Content-Length"])))
+        Good.received += sum(len(scope.spans) for group in message.resource_spans for scope in group.scope_spans)
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing."""
+
+
+def good() -> str:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Good)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return f"http://127.0.0.1:{server.server_address[1]}"
+
+
+def dead() -> str:
+    """The address of a port that nobody listens at."""
+    with socket.socket() as gone:
+        gone.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{gone.getsockname()[1]}"
+
+
+def slow() -> str:
+    return accepting(lambda connection: None)
+
+
+def resetting() -> str:
+    def reset(connection: socket.socket) -> None:
+        # Lingering for 0 s makes closing a reset.
+        connection.recv(1)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        connection.close()
+
+    return accepting(reset)
+
+
+def accepting(then: Callable[[socket.socket], None]) -> str:
+    """A listener that accepts everybody, keeps the connection and does ``then``."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    kept = []
+
+    def accept() -> None:
+        while True:
+            connection, _ = listener.accept()
+            kept.append(connection)
+            then(connection)
+
+    threading.Thread(target=accept, daemon=True).start()
+    return f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+
+COLLECTORS: dict[str, Callable[[], str]] = {"good": good, "dead": dead, "slow": slow, "resetting": resetting}
+
+
+def run(options: argparse.Namespace) -> None:
+    """One process of vLLM, its lines as they come."""
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "HITCURVE_"))},
+        "PYTHONPATH": os.pathsep.join([str(REPOSITORY / "engine_patch"), str(REPOSITORY)]),
+        "PYTHONWARNINGS": "ignore",
+        "VLLM_PLUGINS": "",
+        "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+        "VLLM_CPU_KVCACHE_SPACE": "1",
+        "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+        "OMP_NUM_THREADS": "1",
+        "VLLM_TARGET_DEVICE": "cpu",
+        "VLLM_LOGGING_LEVEL": "ERROR",
+        "VLLM_NO_USAGE_STATS": "1",
+        "HF_HUB_OFFLINE": "1",
+    }
+    if options.collector:
+        environment["OTEL_EXPORTER_OTLP_ENDPOINT"] = COLLECTORS[options.collector]()
+        environment["OTEL_EXPORTER_OTLP_PROTOCOL"] = options.protocol
+    command = [str(PYTHON), str(WORKER), str(MODEL), "--pairs", str(options.pairs), "--shares"]
+    with subprocess.Popen(
+        [*command, *map(str, options.shares)],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        errors: list[str] = []
+        assert process.stderr is not None
+        reader = threading.Thread(target=errors.extend, args=(process.stderr,), daemon=True)
+        reader.start()
+        assert process.stdout is not None
+        try:
+            for line in process.stdout:
+                if line.startswith("{"):
+                    print(json.dumps(case_of(options, json.loads(line))), flush=True)
+        except BaseException:
+            process.kill()
+            raise
+        process.wait(LONGEST_S)
+        reader.join(10)
+    if process.returncode != 0:
+        sys.exit(f"vLLM ended with code {process.returncode}: {''.join(errors[-3:]).strip()}")
+
+
+def case_of(options: argparse.Namespace, result: dict[str, Any]) -> dict[str, Any]:
+    case = {"collector": options.collector, "protocol": options.protocol} if options.collector else {}
+    if options.collector == "good" and "spans_exported" in result:
+        result["received"] = Good.received
+    return {**case, **result}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pairs", type=int, default=60)
+    parser.add_argument("--shares", type=float, nargs="+", default=[0.0, 0.9], help="of the prompt that is cached")
+    parser.add_argument("--collector", choices=COLLECTORS, help="send spans to one that is like this")
+    parser.add_argument("--protocol", choices=("http/protobuf", "grpc"), default="http/protobuf")
+    options = parser.parse_args()
+    if options.collector == "good" and options.protocol == "grpc":
+        parser.error("the good collector speaks http/protobuf only")
+    if not (MODEL.parent / "finished").exists():
+        print("nothing measured: there is no real vLLM with its tiny model (make vllm-env, make demo)")
+        return
+    run(options)
+
+
+if __name__ == "__main__":
+    main()
