@@ -1,0 +1,195 @@
+"""A fault at every place of every hook, of the ledger, of the curve and of the sinks: no answer ever changes."""
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from hitcurve_engine.probes import engine_hooks, manager_hooks, pool_hooks
+from hitcurve_engine.probes.events import SCHEDULED
+from hitcurve_engine.probes.probe import Probe
+from hitcurve_engine.switch import Switch
+
+Start = Callable[..., Any]
+HOOKS = {
+    name: (module, make)
+    for module, hooks in (
+        (manager_hooks, manager_hooks.MANAGER_HOOKS),
+        (pool_hooks, pool_hooks.POOL_HOOKS),
+        (engine_hooks, engine_hooks.ENGINE_HOOKS),
+    )
+    for name, make in hooks.items()
+}
+PLACES = ("append", "length", "full", "start", "clock", "argument")
+SHARED = list(range(69))
+
+
+def planted(*arguments: Any, **options: Any) -> Any:
+    raise RuntimeError("planted")
+
+
+class Breaking(deque[Any]):
+    """A queue that breaks where it is told to."""
+
+    place = ""
+
+    def append(self, event: Any) -> None:
+        if self.place == "append":
+            planted()
+        super().append(event)
+
+    def __len__(self) -> int:
+        return planted() if self.place == "length" else super().__len__()
+
+    def __getitem__(self, index: Any) -> Any:
+        return planted() if self.place == "full" else super().__getitem__(index)
+
+
+class BreakingRequest:
+    """Not a field of it can be read."""
+
+    def __getattr__(self, name: str) -> Any:
+        planted()
+
+    def __iter__(self) -> Any:
+        planted()
+
+
+def original_of(name: str, result: Any, calls: list[str]) -> Callable[..., Any]:
+    def allocate_slots(self: Any, request: Any, num_new_tokens: int, num_new_computed_tokens: int = 0) -> Any:
+        calls.append(name)
+        return result
+
+    def cache_full_blocks(
+        self: Any,
+        request: Any,
+        blocks: Any,
+        num_cached_blocks: int,
+        num_full_blocks: int,
+        block_size: int,
+        kv_cache_group_id: int,
+    ) -> Any:
+        calls.append(name)
+        return result
+
+    def other(self: Any, *arguments: Any, **options: Any) -> Any:
+        calls.append(name)
+        return result
+
+    return {"allocate_slots": allocate_slots, "cache_full_blocks": cache_full_blocks}.get(name, other)
+
+
+def arguments_of(name: str, first: Any) -> tuple[Any, ...]:
+    if name == "cache_full_blocks":
+        return (first, [object()], 0, 1, 16, 0)
+    return (first, 1) if name == "allocate_slots" else (first,)
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("name", HOOKS)
+def test_the_answer_is_the_same_object(
+    name: str, place: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    module, make = HOOKS[name]
+    switch, calls, result = Switch(), [], ([object()], 16)
+    hook = make(original_of(name, result, calls), switch)
+    start: Callable[..., Any] = planted if place == "start" else list
+    probe = Probe(0 if place == "full" else 10, 16, start, copies=False)
+    probe.events = Breaking()
+    owner = SimpleNamespace(_hitcurve_probe=probe)
+    owner.scheduler = SimpleNamespace(kv_cache_manager=owner)
+    request = SimpleNamespace(request_id="r", block_hashes=[1], num_tokens=17, status=1)
+    first: Any = [1, 2] if name == "evict_blocks" else request
+    if place == "argument":
+        first = BreakingRequest()
+    probe.asked = first if name == "allocate_slots" else None
+    if place == "clock":
+        monkeypatch.setattr(module, "monotonic", planted)
+    probe.events.place = place
+    with caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            assert hook(owner, *arguments_of(name, first)) is result
+    assert calls == [name] * 3
+    failed = not switch.active
+    assert sum(switch.errors.values()) == len(caplog.records) == failed
+    if place in ("append", "length", "full", "clock"):
+        assert failed, "nothing was planted"
+        assert "planted" in (switch.off_reason or "")
+
+
+@pytest.fixture
+def undisturbed(start_engine: Start) -> list[Any]:
+    return traffic(start_engine(pool_curve=True))
+
+
+def traffic(engine: Any) -> list[Any]:
+    answers = [engine.serve(f"r{number}", [number % 2] * (50 + number)) for number in range(12)]
+    answers.append(engine.serve("large", list(range(1000, 1150))))
+    answers += [engine.serve("again", [0] * 60), engine.manager.reset_prefix_cache(), engine.serve("last", SHARED)]
+    return answers
+
+
+@pytest.mark.parametrize("method", ["request_finished", "evicted", "regretted", "cache_reset", "tick", "close"])
+def test_a_fault_at_every_call_of_a_sink(
+    start_engine: Start, undisturbed: list[Any], method: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    told = []
+
+    class Kept:
+        def __getattr__(self, name: str) -> Any:
+            return lambda *arguments: told.append(name)
+
+    engine = start_engine(sinks=[type("Bad", (Kept,), {method: planted})(), Kept()])
+    with caplog.at_level(logging.WARNING):
+        assert traffic(engine) == undisturbed
+        assert engine.recorder.flush()
+        assert engine.switch.active
+        engine.recorder.close()
+    assert method in told, "the other sink was told nothing"
+    assert sum(engine.switch.errors.values()) > 0
+    assert len(caplog.records) == 1
+    assert method in caplog.text
+
+
+@pytest.mark.parametrize("step", ["looked_up", "scheduled", "stored"])
+def test_a_fault_at_every_step_of_the_pool_curve(
+    start_engine: Start, undisturbed: list[Any], step: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    engine = start_engine(pool_curve=True)
+    assert callable(getattr(engine.recorder.replay.pool_curve, step))
+    engine.recorder.replay.pool_curve = Broken(engine.recorder.replay.pool_curve, step)
+    with caplog.at_level(logging.WARNING):
+        assert traffic(engine) == undisturbed
+        assert engine.recorder.flush()
+    assert engine.switch.active
+    assert sum(engine.switch.errors.values()) > 0
+    assert len(caplog.records) == 1
+
+
+class Broken:
+    """Another object, but for one method."""
+
+    def __init__(self, inner: Any, method: str) -> None:
+        self._inner = inner
+        setattr(self, method, planted)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
+def test_a_fault_at_the_hits_of_a_connector(
+    start_engine: Start, make_request: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    engine = start_engine()
+    engine.recorder.replay.ledger.external_lookup = planted
+    request = make_request("r", SHARED)
+    assert engine.admit(request) == 0
+    with caplog.at_level(logging.WARNING):
+        engine.recorder.probe.events.append((SCHEDULED, 1e9, request, 0, 32))
+        assert engine.recorder.flush()
+    assert engine.switch.active
+    assert engine.switch.errors == {"replay.scheduled": 1}
+    assert len(caplog.records) == 1
