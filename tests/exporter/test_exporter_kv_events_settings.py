@@ -30,7 +30,7 @@ def test_the_configuration_names_the_publishers(tmp_path: Path) -> None:
     assert configured(tmp_path, "endpoint: tcp://127.0.0.1:5557") == KvEventsConfig("tcp://127.0.0.1:5557")
     everything = "endpoint: tcp://[::1]:5557\nreplay_endpoint: tcp://[::1]:5657\ntopic: kv\nranks: 8"
     assert configured(tmp_path, everything) == KvEventsConfig("tcp://[::1]:5557", "tcp://[::1]:5657", "kv", 8)
-    assert configured(tmp_path, "endpoint: ipc:///run/kv") == KvEventsConfig("ipc:///run/kv")
+    assert configured(tmp_path, "endpoint: ipc:///run/kv\ntopic: ''") == KvEventsConfig("ipc:///run/kv")
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from importlib.util import find_spec
 from typing import Final
 
 from hitcurve_exporter.configuration.kv_events_records import KvEventsConfig
-from hitcurve_exporter.configuration.yaml_document import Section, Unsuitable, a_text, a_whole_number
+from hitcurve_exporter.configuration.yaml_document import Section, Unsuitable, a_whole_number
 
 __all__ = ["read_kv_events"]
 
@@ -32,7 +32,7 @@ def read_kv_events(target: Section) -> KvEventsConfig | None:
     config = KvEventsConfig(
         section.read("endpoint", an_endpoint, ""),
         section.read("replay_endpoint", an_endpoint, None),
-        section.read("topic", a_text, ""),
+        section.read("topic", str, ""),
         ranks,
     )
     for key, endpoint in (("endpoint", config.endpoint), ("replay_endpoint", config.replay_endpoint)):
