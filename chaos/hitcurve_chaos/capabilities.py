@@ -1,5 +1,6 @@
 """What a target can do, found out by asking: a scenario that needs more is skipped, with the reason."""
 
+import importlib.util
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
@@ -23,6 +24,8 @@ Need = Literal[
     "adapters",
     "two_adapters",
     "replicas",
+    "environment",
+    "exporter_installed",
     "pause",
     "stop",
     "kill",
@@ -69,6 +72,8 @@ class Capabilities:
             "adapters": self._no_adapters,
             "two_adapters": self._no_two_adapters,
             "replicas": lambda: None if target.replicas else "the target names no other replica",
+            "environment": self._no_environment,
+            "exporter_installed": _no_exporter,
             "replica_kill": self._no_replica_kill,
         }
 
@@ -135,6 +140,12 @@ class Capabilities:
             return "the target file lists fewer than two 'adapters'"
         return self._no_adapters()
 
+    def _no_environment(self) -> str | None:
+        for one in (self._target, *self._target.replicas):
+            if self._drivers.of(one) is None:
+                return f"the environment of '{one.name}' cannot be read: {self._drivers.why_none(one)}"
+        return None
+
     def _no_replica_kill(self) -> str | None:
         for replica in self._target.replicas:
             driver = self._drivers.of(replica)
@@ -147,6 +158,12 @@ class Capabilities:
         if driver is None:
             return f"nothing may {_word(need)} the engine: {self._drivers.why_none(self._target)}"
         return None if need in driver.can else f"nothing can {_word(need)} this engine"
+
+
+def _no_exporter() -> str | None:
+    if importlib.util.find_spec("aiohttp") is None or importlib.util.find_spec("bcrypt") is None:
+        return "the exporter is not installed here; pip install 'hitcurve[exporter]'"
+    return None
 
 
 def _word(need: Need) -> str:

@@ -49,6 +49,10 @@ class DockerContainer:
             return {"fault": "container_network", **record, "networks": _networks_of(container)}
         return {"fault": "container_stopped", **record}
 
+    def environment(self) -> Mapping[str, str]:
+        entries = self._container().attrs["Config"]["Env"] or []
+        return dict(entry.split("=", 1) for entry in entries if "=" in entry)
+
     def pause(self) -> None:
         with _told("cannot be paused"):
             self._container().pause()

@@ -22,6 +22,9 @@ class Driver(Protocol):
     def record(self, action: Action) -> dict[str, Any]:
         """JSON values from which another process can undo the action (``faults/left_over.py``)."""
 
+    def environment(self) -> Mapping[str, str]:
+        """The environment its process was started with."""
+
     def pause(self) -> None: ...
 
     def resume(self) -> None: ...

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from hitcurve.errors import HitcurveError
 from hitcurve_chaos.demo.engines import RunningEngine
 from hitcurve_chaos.drivers.driver import Action, DriverFailed
-from hitcurve_chaos.drivers.processes import descendants, start_ticks
+from hitcurve_chaos.drivers.processes import descendants, environment_of, start_ticks
 
 __all__ = ["OwnEngine"]
 
@@ -36,6 +36,9 @@ class OwnEngine:
         process_id = self._process_id()
         fault = "process_paused" if action == "pause" else "process_ended"
         return {"fault": fault, "pid": process_id, "started": start_ticks(process_id), "group": True}
+
+    def environment(self) -> Mapping[str, str]:
+        return environment_of(self._process_id())
 
     def pause(self) -> None:
         self._signal_group(signal.SIGSTOP)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hitcurve_chaos.drivers.driver import Action, DriverFailed
-from hitcurve_chaos.drivers.processes import resume_if_same, start_ticks
+from hitcurve_chaos.drivers.processes import environment_of, resume_if_same, start_ticks
 
 __all__ = ["PidFileProcess"]
 
@@ -32,6 +32,9 @@ class PidFileProcess:
     def record(self, action: Action) -> dict[str, Any]:
         process_id = self._process_id()
         return {"fault": "process_paused", "pid": process_id, "started": start_ticks(process_id), "group": False}
+
+    def environment(self) -> Mapping[str, str]:
+        return environment_of(self._process_id())
 
     def pause(self) -> None:
         process_id = self._process_id()

@@ -5,7 +5,7 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["descendants", "resume_if_same", "start_ticks", "state_of"]
+__all__ = ["descendants", "environment_of", "resume_if_same", "start_ticks", "state_of"]
 
 _PROCESSES = Path("/proc")
 _AFTER_NAME_STATE, _AFTER_NAME_PARENT, _AFTER_NAME_START = 0, 1, 19
@@ -34,6 +34,15 @@ def descendants(process_id: int) -> list[tuple[int, str]]:
         if above == process_id and child != process_id:
             found.append((child, _words(child)))
     return found
+
+
+def environment_of(process_id: int) -> dict[str, str]:
+    """The environment that the process was started with; empty where it may not be read."""
+    try:
+        text = (_PROCESSES / str(process_id) / "environ").read_bytes().decode(errors="replace")
+    except OSError:
+        return {}
+    return dict(entry.split("=", 1) for entry in text.split("\0") if "=" in entry)
 
 
 def resume_if_same(process_id: int, started: int | None, *, group: bool) -> bool:

@@ -15,6 +15,7 @@ from hitcurve_chaos.scenarios.counters_honest import COUNTERS_HONEST
 from hitcurve_chaos.scenarios.cut_network import CUT_NETWORK
 from hitcurve_chaos.scenarios.eviction_order import EVICTION_ORDER
 from hitcurve_chaos.scenarios.exporter_clock_jump import EXPORTER_CLOCK_JUMP
+from hitcurve_chaos.scenarios.hash_seed_disagreement import HASH_SEED_DISAGREEMENT
 from hitcurve_chaos.scenarios.lora_churn import LORA_CHURN
 from hitcurve_chaos.scenarios.one_replica_reset import ONE_REPLICA_RESET
 from hitcurve_chaos.scenarios.pause import PAUSE
@@ -60,6 +61,7 @@ SCENARIOS: dict[str, Scenario] = {
         RESET_BUSY,
         ONE_REPLICA_RESET,
         AFFINITY_LOST,
+        HASH_SEED_DISAGREEMENT,
         ABORT_STORM,
         PREEMPTION_STORM,
         EVICTION_ORDER,

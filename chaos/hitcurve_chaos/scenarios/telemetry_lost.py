@@ -86,7 +86,7 @@ TELEMETRY_LOST = drill(
         Expectation("restarts_invented", "restarts it counted though there was none", AtMost(0)),
     ),
     conditions=(Expectation("exporter_up_before", "whether it saw the engine before", AtLeast(1)),),
-    needs=(*TOKENS, "counters"),
+    needs=(*TOKENS, "counters", "exporter_installed"),
     parameters=(Parameter("interval", "duration", 0.5, "how often the exporter scrapes", least=0.2),),
     story=Story(
         fault="An exporter of the scenario's own loses its way to the engine, gets it back, and is ended.",

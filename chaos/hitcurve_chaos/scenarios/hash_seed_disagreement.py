@@ -1,0 +1,81 @@
+"""Replicas that share a cache (a KV store, KV-aware routing) must hash alike: do they begin their chains alike?"""
+
+import itertools
+import re
+from functools import partial
+
+from hitcurve.errors import UsageError
+from hitcurve.hashing import none_hash
+from hitcurve.scrape import fetch
+from hitcurve_chaos.calls import NoAnswer
+from hitcurve_chaos.faults.drill import Numbers
+from hitcurve_chaos.faults.fault import Injection
+from hitcurve_chaos.hypothesis import AtLeast, AtMost, Expectation
+from hitcurve_chaos.scenarios.drills import applied, drill
+from hitcurve_chaos.scenarios.scenario import Bench, Story
+from hitcurve_chaos.targets import Target
+
+__all__ = ["HASH_SEED_DISAGREEMENT"]
+
+_ALGORITHM = re.compile(r'prefix_caching_hash_algo="([^"]+)"')
+_TIMEOUT_S = 5.0
+_LARGEST_PAGE = 32 * 1024 * 1024
+
+
+def _act(bench: Bench, numbers: Numbers) -> Injection:
+    serial = itertools.count(1)
+    replicas = [bench.target, *bench.target.replicas]
+    roots, told = [], []
+    for replica in replicas:
+        algorithm, version = _algorithm(replica), _version(bench, replica)
+        if algorithm is None or version is None:
+            return Injection("unverified", f"replica {replica.name} tells no hash algorithm or no version")
+        seed = bench.driver(replica).environment().get("PYTHONHASHSEED")
+        try:
+            # What an engine draws for itself is another root for each of them.
+            roots.append(none_hash(algorithm, seed, version, partial(_drawn, next(serial))))
+        except UsageError as error:
+            return Injection("unverified", f"the hashes of replica {replica.name} are not known ({error})")
+        told.append(f"{replica.name}: {algorithm}, PYTHONHASHSEED {'set' if seed is not None else 'not set'}")
+    numbers["replicas"], numbers["roots"] = len(roots), len(set(roots))
+    return applied(f"the roots of {len(roots)} replicas were compared ({'; '.join(told)})")
+
+
+def _drawn(number: int, count: int) -> bytes:
+    return number.to_bytes(count)
+
+
+def _algorithm(replica: Target) -> str | None:
+    page = fetch(f"{replica.engine}/metrics", _TIMEOUT_S, _LARGEST_PAGE)
+    text = page.body.decode(errors="replace") if isinstance(page.body, bytes) else page.body or ""
+    found = _ALGORITHM.search(text)
+    return found[1] if found else None
+
+
+def _version(bench: Bench, replica: Target) -> tuple[int, ...] | None:
+    try:
+        values = bench.transport.send("GET", f"{replica.engine}/version", timeout_s=_TIMEOUT_S).json()
+    except NoAnswer:
+        return None
+    found = (
+        re.match(r"v?(\d+)\.(\d+)(?:\.(\d+))?", str(values.get("version"))) if isinstance(values, dict) else None
+    )
+    return tuple(int(part or 0) for part in found.groups()) if found else None
+
+
+HASH_SEED_DISAGREEMENT = drill(
+    name="hash-seed-disagreement",
+    title="Hash seeds of replicas disagree",
+    expected="All replicas begin their chains of block hashes with the same root, so that equal prompts hash alike.",
+    act=_act,
+    expectations=(Expectation("roots", "different roots of block hashes among the replicas", AtMost(1)),),
+    conditions=(Expectation("replicas", "replicas that were compared", AtLeast(2)),),
+    needs=("replicas", "environment"),
+    story=Story(
+        fault="None: the algorithm of /metrics, the version and PYTHONHASHSEED of each process decide its root. Unset, "
+        "vLLM draws it before 0.29 always, and since then for the xxhash family.",
+        signature="Within a replica nothing; a shared KV store and KV-aware routing hit for one replica only.",
+        rollback="None is needed.",
+        safety="Reads the environment of the engines' processes (one variable of it).",
+    ),
+)
