@@ -18,7 +18,7 @@ NOT_TIMES = re.compile(r"vllm:|hitcurve_")
 
 def plain_page(server: Any) -> dict[str, float]:
     """Engine series without histograms, creation times and settings."""
-    left_out = ("_bucket", "_sum", "_count", "_created", "cache_config_info", "lora_requests_info")
+    left_out = ("_bucket", "_sum", "_count", "_created", "_info")
     return {
         series: value
         for series, value in server.series().items()

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 from aiohttp import web
 
@@ -11,13 +12,13 @@ from hitcurve_simulator.server.admin import AdminApi
 from hitcurve_simulator.server.chat import ChatApi
 from hitcurve_simulator.server.clock import Clock, RealClock
 from hitcurve_simulator.server.completions import CompletionsApi
-from hitcurve_simulator.server.engine import Engine
-from hitcurve_simulator.server.engine_metrics import EngineMetrics
+from hitcurve_simulator.server.faults import find_fault
+from hitcurve_simulator.server.faults.swapped_pages import shows_page_of
 from hitcurve_simulator.server.generation import Generator
 from hitcurve_simulator.server.http_replies import errors_as_json
 from hitcurve_simulator.server.serving import Serving
 from hitcurve_simulator.server.settings import EngineSettings
-from hitcurve_simulator.vllm import CacheManager, RequestState, Scheduler, SchedulerSettings
+from hitcurve_simulator.vllm import RequestState, Scheduler, SchedulerSettings
 from hitcurve_simulator.vllm.block_keys import VllmHasher
 
 __all__ = ["SERVING", "SchedulerBuilder", "build_application", "build_scheduler"]
@@ -31,7 +32,7 @@ _MOST_BODY_BYTES = 64 * 1024 * 1024
 
 def build_scheduler(settings: EngineSettings, next_token: Callable[[RequestState], int]) -> Scheduler:
     """The vLLM rules of the settings' version, with ``next_token`` as the model."""
-    manager = CacheManager(
+    manager = find_fault(settings.fault).manager(
         settings.num_blocks,
         settings.block_size,
         settings.rules,
@@ -56,10 +57,20 @@ def build_application(
 
     ``scheduler_builder`` may build other rules, for engines with a fault planted in them.
     """
-    application = web.Application(middlewares=[errors_as_json], client_max_size=_MOST_BODY_BYTES)
+    fault = find_fault(settings.fault)
+    middlewares: list[Any] = [errors_as_json]
+    if fault.needs_peer:
+        middlewares.append(shows_page_of(settings.fault_peer))
+    application = web.Application(middlewares=middlewares, client_max_size=_MOST_BODY_BYTES)
     clock = clock or RealClock()
-    metrics = EngineMetrics(settings, clock)
-    engine = Engine(lambda next_token: scheduler_builder(settings, next_token), settings.time, clock, metrics)
+    metrics = fault.metrics(settings, clock)
+    engine = fault.engine(
+        lambda next_token: scheduler_builder(settings, next_token), settings.time, clock, metrics
+    )
+    hasher = engine.scheduler.manager.hasher
+    if settings.patched and isinstance(hasher, VllmHasher):
+        labels = {"engine": "0", "model_name": settings.model, "fingerprint": hasher.root_fingerprint}
+        metrics.page.add_info("hitcurve_engine_hash_root_info", "Where block hashes begin.", labels)
     serving = Serving(settings, clock, engine, metrics, Adapters(settings.model), Generator(engine, settings))
     application[SERVING] = serving
     application.cleanup_ctx.append(_engine_loop)

@@ -10,6 +10,7 @@ from hitcurve_simulator.server.answers import ChatAnswer, usage, usage_so_far
 from hitcurve_simulator.server.api_error import bad_body, bad_parameter
 from hitcurve_simulator.server.generation import Generation
 from hitcurve_simulator.server.http_replies import json_reply, read_body, request_id, stream_reply
+from hitcurve_simulator.server.images import IMAGE, place_images
 from hitcurve_simulator.server.logprobs import prompt_logprobs
 from hitcurve_simulator.server.parameters import Parameters, read_parameters
 from hitcurve_simulator.server.request_body import RequestBody
@@ -32,7 +33,7 @@ class ChatApi:
         serving = self._serving
         model = body.text("model")
         parameters = read_parameters(body, default_max_tokens=None)
-        messages = read_messages(body)
+        messages, images = read_messages(body)
         adapter = serving.adapters.find(model)
         text = tokenizer.render_chat(
             messages,
@@ -44,7 +45,8 @@ class ChatApi:
             answer_id, int(serving.clock.wall()), model or serving.settings.model, serving.fingerprint
         )
         prompt = tokenizer.encode(text)
-        async with serving.generator.start([prompt], parameters, adapter, answer_id) as generation:
+        placed = place_images(prompt, images)
+        async with serving.generator.start([prompt], parameters, adapter, answer_id, placed) as generation:
             if parameters.stream:
                 return await stream_reply(request, self._chunks(answer, generation, parameters))
             return await self._whole(answer, generation, parameters)
@@ -90,8 +92,11 @@ class ChatApi:
         return usage(samples, speaker, created_cache_tokens=created, whole=whole)
 
 
-def read_messages(body: RequestBody) -> list[tuple[str, str]]:
-    """(role, content) of each message; content may be a string or text parts. ApiError (400) otherwise."""
+def read_messages(body: RequestBody) -> tuple[list[tuple[str, str]], list[str]]:
+    """(role, content) of each message, and the addresses of its images in order. ApiError (400) otherwise.
+
+    Content is a string, or parts: text, or an image, which becomes a placeholder of fixed length in the text.
+    """
     messages = body.values.get("messages")
     if messages is None:
         raise bad_body("body.messages", "messages are missing.")
@@ -99,10 +104,11 @@ def read_messages(body: RequestBody) -> list[tuple[str, str]]:
         raise bad_body("body.messages", "messages must be a list.")
     if not messages:
         raise bad_parameter(None, "The chat has no message; give at least one.")
-    return [_message(at, message) for at, message in enumerate(messages)]
+    images: list[str] = []
+    return [_message(at, message, images) for at, message in enumerate(messages)], images
 
 
-def _message(at: int, message: object) -> tuple[str, str]:
+def _message(at: int, message: object, images: list[str]) -> tuple[str, str]:
     where = f"body.messages.{at}"
     if not isinstance(message, dict):
         raise bad_body(where, "a message must be an object with role and content.")
@@ -117,11 +123,16 @@ def _message(at: int, message: object) -> tuple[str, str]:
         return role, content
     if not isinstance(content, list):
         raise bad_body(f"{where}.content", "content must be a string or a list of parts.")
-    return role, "\n".join(_part(f"{where}.content", part) for part in content)
+    return role, "\n".join(_part(f"{where}.content", part, images) for part in content)
 
 
-def _part(where: str, part: object) -> str:
-    if not isinstance(part, dict) or not isinstance(part.get("text"), str):
-        raise bad_body(where, "only parts of type 'text' are understood.")
-    text: str = part["text"]
-    return text
+def _part(where: str, part: object, images: list[str]) -> str:
+    if isinstance(part, dict) and isinstance(part.get("text"), str):
+        text: str = part["text"]
+        return text
+    image = part.get("image_url") if isinstance(part, dict) else None
+    url = image.get("url") if isinstance(image, dict) else None
+    if not isinstance(url, str):
+        raise bad_body(where, "only parts of type 'text' and 'image_url' are understood.")
+    images.append(url)
+    return IMAGE

@@ -8,8 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
+from hitcurve.address import base_address
 from hitcurve.errors import UsageError
 from hitcurve_simulator.server.application import build_application
+from hitcurve_simulator.server.faults import FAULTS, find_fault
 from hitcurve_simulator.server.running import serve
 from hitcurve_simulator.server.settings import EngineSettings
 from hitcurve_simulator.server.time_model import TimeModel
@@ -37,6 +39,7 @@ def _panel(title: str) -> Callable[..., Any]:
 
 
 _server, _cache, _scheduler, _model = map(_panel, ("Server", "Cache", "Scheduler", "Model and time"))
+_defect = _panel("Planted defects, to test tests with")
 
 
 @app.command(epilog=_EPILOG)
@@ -79,12 +82,21 @@ def engine(
         float, _model(min=0, help="Fixed cost of a step in milliseconds.")
     ] = _COSTS.decode_ms_per_step,
     speed: Annotated[float, _model(min=0.001, help="Everything that many times as fast.")] = _COSTS.speed,
+    fault: Annotated[str, _defect(help="Plant this defect; --list-faults names all.")] = "",
+    fault_peer: Annotated[str, _defect(metavar="URL", help="The other engine, for a defect that takes two.")] = "",
+    list_faults: Annotated[bool, _defect("--list-faults", help="Print all defects, and end.")] = False,
 ) -> None:
     """Serve a simulated LLM engine: OpenAI's completions and chat, /metrics, adapters, cache reset.
 
     The prefix cache and the scheduler follow vLLM's rules; the model is a word generator, its time is modelled.
     One byte of text is one token. Ends on SIGTERM (exit 0) or Ctrl-C (exit 130).
     """
+    if list_faults:
+        for one in FAULTS.values():
+            print(f"{one.name:<26}{one.defect}")
+        return
+    if find_fault(fault).needs_peer != bool(fault_peer):
+        raise UsageError("--fault-peer names the other engine, for the fault 'counters-swapped' and for no other.")
     if rules not in RULES:
         raise UsageError(f"--rules: there are no rules called '{rules}'; there are: {', '.join(RULES)}.")
     settings = EngineSettings(
@@ -102,6 +114,8 @@ def engine(
         seed=seed,
         reply_tokens=reply_tokens,
         time=TimeModel(prefill_us_per_token, attention_ns_per_pair, decode_ms_per_step, speed),
+        fault=fault,
+        fault_peer=base_address(fault_peer) if fault_peer else "",
     )
     if asyncio.run(_serve(settings, host, port)) is signal.SIGINT:
         raise typer.Exit(INTERRUPTED_EXIT)

@@ -154,11 +154,14 @@ class Engine:
         now = self.clock.monotonic()
         outcome = self.scheduler.step()
         self._note_scheduled(outcome, now)
-        seconds = self._time_model.step_s((work.tokens, work.context_tokens) for work in outcome.work)
-        self._busy_until = max(self._busy_until, now - _MOST_LAG_S) + (seconds or _IDLE_STEP_S)
+        self._busy_until = max(self._busy_until, now - _MOST_LAG_S) + self._step_seconds(outcome)
         await self.clock.sleep_until(self._busy_until)
         self._recorder.stepped(outcome, self.scheduler)
         self._hand_out(outcome, self.clock.monotonic())
+
+    def _step_seconds(self, outcome: StepOutcome) -> float:
+        seconds = self._time_model.step_s((work.tokens, work.context_tokens) for work in outcome.work)
+        return seconds or _IDLE_STEP_S
 
     def _note_scheduled(self, outcome: StepOutcome, now: float) -> None:
         sequences = self._replies.sequences

@@ -44,7 +44,7 @@ class EngineMetrics:
         self.page.set("vllm:engine_sleep_state", 1, "awake")
         if settings.max_loras:
             self.page.add_adapters()
-        self.page.add_cache_config(cache_config(settings))
+        self.page.add_info("vllm:cache_config_info", "Settings of the cache, as labels.", cache_config(settings))
 
     def render(self, scheduler: Scheduler) -> tuple[bytes, str]:
         """The page now; gauges are read from the scheduler."""

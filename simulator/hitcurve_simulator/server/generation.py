@@ -7,6 +7,7 @@ from collections.abc import Sequence as Tokens
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from hitcurve.hashing import Image
 from hitcurve_simulator.server import tokenizer
 from hitcurve_simulator.server.adapters import Adapter
 from hitcurve_simulator.server.api_error import ApiError, bad_parameter
@@ -66,7 +67,12 @@ class Generator:
 
     @asynccontextmanager
     async def start(
-        self, prompts: Tokens[list[int]], parameters: Parameters, adapter: Adapter | None, request_id: str
+        self,
+        prompts: Tokens[list[int]],
+        parameters: Parameters,
+        adapter: Adapter | None,
+        request_id: str,
+        images: tuple[Image, ...] = (),
     ) -> AsyncIterator[Generation]:
         """Run ``n`` samples of each prompt; what has not ended when the block is left is aborted.
 
@@ -78,7 +84,7 @@ class Generator:
         for prompt, limit in zip(prompts, limits, strict=True):
             family: list[Sequence] = []
             for sample in range(parameters.n):
-                sequence = self._sequence(prompt, limit, parameters, adapter, request_id, sample, news)
+                sequence = self._sequence(prompt, limit, parameters, adapter, request_id, sample, news, images)
                 sequence.index, sequence.family = len(samples), family
                 family.append(sequence)
                 samples.append(sequence)
@@ -103,6 +109,7 @@ class Generator:
         request_id: str,
         sample: int,
         news: "asyncio.Queue[Delivery]",
+        images: tuple[Image, ...],
     ) -> Sequence:
         reply = self._writer.reply(
             prompt,
@@ -122,6 +129,7 @@ class Generator:
                 adapter=adapter.name if adapter else None,
                 adapter_path=adapter.path if adapter else "",
                 cache_salt=parameters.cache_salt,
+                images=images,
                 skip_reading_prefix_cache=parameters.skip_reading_prefix_cache,
             ),
             reply=ending.reply,

@@ -52,6 +52,12 @@ class MetricsPage:
         if counter is not None:
             counter.inc(amount)
 
+    def restart(self, name: str) -> None:
+        """Take a counter back to 0, which no sound engine does."""
+        counter = self._counters.get((name, None))
+        if counter is not None:
+            counter.reset()
+
     def set(self, name: str, amount: float, value: str | None = None) -> None:
         """Set a gauge."""
         gauge = self._gauges.get((name, value))
@@ -64,12 +70,9 @@ class MetricsPage:
         if histogram is not None:
             histogram.observe(amount)
 
-    def add_cache_config(self, labels: Mapping[str, str]) -> None:
-        """``vllm:cache_config_info``: all settings as labels of a gauge that is 1."""
-        info = Gauge(
-            "vllm:cache_config_info", "Settings of the cache, as labels.", list(labels), registry=self.registry
-        )
-        info.labels(**labels).set(1)
+    def add_info(self, name: str, help: str, labels: Mapping[str, str]) -> None:
+        """Facts as labels of a gauge that is 1, such as ``vllm:cache_config_info``."""
+        Gauge(name, help, list(labels), registry=self.registry).labels(**labels).set(1)
 
     def add_adapters(self) -> None:
         """``vllm:lora_requests_info``; an engine without LoRA has none."""

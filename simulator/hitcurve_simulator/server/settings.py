@@ -38,6 +38,10 @@ class EngineSettings:
     seed: int = 0
     reply_tokens: int = 256
     time: TimeModel = field(default_factory=TimeModel)
+    fault: str = ""
+    """Name of a planted defect (``hitcurve_simulator.server.faults``); empty: a healthy engine."""
+    fault_peer: str = ""
+    """Address of the other engine, for a defect that takes two."""
 
     def __post_init__(self) -> None:
         rules = self.rules

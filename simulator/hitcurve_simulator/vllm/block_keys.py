@@ -5,6 +5,7 @@ trace gives to the block. Extra keys are those of ``hitcurve.hashing``: adapter 
 they lie, the salt in the first.
 """
 
+import hashlib
 from collections.abc import Hashable, Sequence
 from typing import Protocol
 
@@ -67,6 +68,11 @@ class VllmHasher:
         """``root`` is ``hitcurve.hashing.none_hash(algorithm, …)``. Raises UsageError for an unknown algorithm."""
         self._function = hash_function(algorithm)
         self._root = root
+
+    @property
+    def root_fingerprint(self) -> str:
+        """Eight digits that tell whether two engines begin their hashes alike, and nothing of any content."""
+        return hashlib.sha256(self._root).hexdigest()[:8]
 
     def __call__(self, parent: Hashable, content: Hashable, extra_keys: ExtraKeys) -> bytes:
         return self._function((self._root if parent is None else parent, content, extra_keys))

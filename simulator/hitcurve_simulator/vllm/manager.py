@@ -55,6 +55,11 @@ class CacheManager:
             return self.pool.num_used / (self.pool.num_blocks - 1)
         return (self.pool.num_used + 1) / self.pool.num_blocks
 
+    @property
+    def hasher(self) -> BlockHasher:
+        """What gives blocks their keys."""
+        return self._hasher
+
     def blocks_for(self, tokens: int) -> int:
         """Blocks that hold this many tokens."""
         return -(-tokens // self.block_size)
