@@ -106,6 +106,7 @@ ENGINE_PATCH_CATALOGUE: Final[tuple[EnginePatchMetric, ...]] = (
     _counter("errors", "The patch's own errors, each of them swallowed, by place.", "place"),
     _counter("events", "Events of the engine that the patch has taken in."),
     _counter("dropped_events", "Events of the engine that the patch did not take in, since its queue was full."),
+    _counter("odd_requests", "Finished requests of which something does not add up; their spans say what."),
     _counter("dropped_requests", "Open requests that the ledger gave up for lack of room."),
     _counter("dropped_ghosts", "Gone blocks that the ledger forgot for lack of room; they read compulsory then."),
     _counter("spans", "Spans the collector took."),

@@ -5,6 +5,7 @@ share it. It never asks a clock and never starts a thread; it is not thread-safe
 """
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from itertools import takewhile
 
 from hitcurve_engine.ledger.blocks import BlockTable, Origin
 from hitcurve_engine.ledger.classify import classify
@@ -141,19 +142,18 @@ class Ledger:
             request.note("hits_exceed_query")
             hit_tokens = query_tokens
         waiting = request.pending
-        pending = PendingLookup(query_tokens, hit_tokens, keys, None, self._table.version, skipped)
+        pending = PendingLookup(query_tokens, hit_tokens, keys, None, self._table.version, skipped, found=found)
         if first_life and not skipped and keys is not None:
             if waiting is not None and waiting.same_as(pending):
                 pending.misses = waiting.misses
             else:
-                table, size = self._table, self.block_size
+                origin, size = request.origin, self.block_size
                 pending.misses = classify(
-                    table, size, query_tokens, hit_tokens, keys, content_keys, request.origin, other_keys
+                    self._table, size, query_tokens, hit_tokens, keys, content_keys, origin, other_keys
                 )
         if adapter_load and hit_tokens and keys is not None:
             pending.stale = stale_hits(self._table, self.block_size, keys, hit_tokens, request.origin)
             request.stored_as = pending.stale.stored_as
-        pending.found = found
         request.pending = pending
 
     def external_lookup(
@@ -260,14 +260,9 @@ class Ledger:
 
     def contents_of(self, keys: Iterable[Hashable]) -> list[Hashable]:
         """Content keys of cached blocks, in order, up to the first that is not cached or was given none."""
-        get = self._table.cached.get
-        contents: list[Hashable] = []
-        for key in keys:
-            block = get(key)
-            if block is None or block.content is None:
-                break
-            contents.append(block.content)
-        return contents
+        blocks = map(self._table.cached.get, keys)
+        contents = (None if block is None else block.content for block in blocks)
+        return list(takewhile(lambda content: content is not None, contents))
 
     def forget(self) -> None:
         """Events were lost: what is cached and who is under way can no longer be known. Ghosts and totals stay."""
@@ -287,9 +282,8 @@ class Ledger:
     def _hold(self, request: OpenRequest, lookup: PendingLookup, at_s: float) -> None:
         """The request now reads the blocks it found; unknown ones are entered, since the engine has them."""
         assert lookup.keys is not None
-        found = lookup.found
-        if found is None:
-            found = lookup.keys[: -(-lookup.hit_tokens // self.block_size)]
+        leading = lookup.keys[: -(-lookup.hit_tokens // self.block_size)]
+        found = leading if lookup.found is None else lookup.found
         get = self._table.cached.get
         blocks = []
         for index, key in enumerate(found):

@@ -33,6 +33,7 @@ _OF_TOTALS: Final = {
     "resets": "resets",
     "refused_resets": "refused_resets",
     "cleared_blocks": "cleared_blocks",
+    "odd_requests": "anomalies",
     "dropped_requests": "requests_dropped",
     "dropped_ghosts": "ghosts_dropped",
 }

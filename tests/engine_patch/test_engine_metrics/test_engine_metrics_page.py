@@ -114,6 +114,7 @@ active 1
 errors_total{place="replay.stored"} 2
 events_total 50
 dropped_events_total 7
+odd_requests_total 0
 dropped_requests_total 0
 dropped_ghosts_total 0
 spans_total 5
