@@ -92,6 +92,12 @@ def test_stale_answers_of_a_reloaded_adapter_are_found_where_the_name_alone_is_h
     assert verdict.numbers["stale_answers"] == 1
 
 
+def test_replicas_that_draw_their_root_are_found_out(tmp_path: Path) -> None:
+    """vLLM before 0.29 draws it in each process, unless PYTHONHASHSEED is set."""
+    (verdict,) = run(tmp_path / "run", ["hash-seed-disagreement"], options=("--version", "0.28.0")).verdicts
+    assert (verdict.verdict, verdict.numbers["roots"]) == ("bad", 2)
+
+
 @pytest.fixture(scope="module")
 def kills(repository: Path) -> ModuleType:
     path = repository / "tests" / "chaos" / "kills" / "kill_runner.py"

@@ -57,23 +57,22 @@ def _version(bench: Bench, replica: Target) -> tuple[int, ...] | None:
         values = bench.transport.send("GET", f"{replica.engine}/version", timeout_s=_TIMEOUT_S).json()
     except NoAnswer:
         return None
-    found = (
-        re.match(r"v?(\d+)\.(\d+)(?:\.(\d+))?", str(values.get("version"))) if isinstance(values, dict) else None
-    )
+    told = str(values.get("version")) if isinstance(values, dict) else ""
+    found = re.match(r"v?(\d+)\.(\d+)(?:\.(\d+))?", told)
     return tuple(int(part or 0) for part in found.groups()) if found else None
 
 
 HASH_SEED_DISAGREEMENT = drill(
     name="hash-seed-disagreement",
     title="Hash seeds of replicas disagree",
-    expected="All replicas begin their chains of block hashes with the same root, so that equal prompts hash alike.",
+    expected="All replicas begin their chains of block hashes with one root, so that equal prompts hash alike.",
     act=_act,
     expectations=(Expectation("roots", "different roots of block hashes among the replicas", AtMost(1)),),
     conditions=(Expectation("replicas", "replicas that were compared", AtLeast(2)),),
     needs=("replicas", "environment"),
     story=Story(
-        fault="None: the algorithm of /metrics, the version and PYTHONHASHSEED of each process decide its root. Unset, "
-        "vLLM draws it before 0.29 always, and since then for the xxhash family.",
+        fault="None: the algorithm of /metrics, the version and PYTHONHASHSEED of each process decide its root. "
+        "Unset, vLLM draws it: before 0.29 always, since then for the xxhash family.",
         signature="Within a replica nothing; a shared KV store and KV-aware routing hit for one replica only.",
         rollback="None is needed.",
         safety="Reads the environment of the engines' processes (one variable of it).",
