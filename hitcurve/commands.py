@@ -31,7 +31,7 @@ COMMANDS: dict[str, Command] = {
     ),
     "watch": Command("hitcurve.watch.command", "watch", "Live curves of replicas in a terminal."),
     "doctor": Command("hitcurve.doctor.command", "cli", "What is misconfigured or cannot work, and the cure."),
-    "load": Command("hitcurve_loadtests.command", "loadtests", "A Locust run of a named profile or a trace."),
+    "load": Command("hitcurve_loadtests.entry", "loadtests", "A Locust run of a named profile or a trace."),
     "chaos": Command("hitcurve_chaos.command", "chaos", "Scenarios: hypothesis, fault, rollback, verdict."),
     "simulate": Command(
         "hitcurve_simulator.simulate.command", "simulator", "Cache rules on a workload or a trace."

@@ -2,12 +2,16 @@
 
 import base64
 import json
+import os
+import subprocess
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hitcurve.child import ChildProcess
 from hitcurve.readers import read_page
 from hitcurve.sample import EngineSample
 from hitcurve_loadtests.engine_counters import lookups_during_run
@@ -129,6 +133,83 @@ def test_lt_13_an_answer_that_is_not_streamed_has_no_ttft() -> None:
     assert (seen.ttft_s, seen.first_content_s, seen.tpot_s, seen.end_s) == (None, None, None, 0.5)
     assert (seen.outcome, seen.text) == ("ok", "all at once")
     assert (seen.prompt_tokens, seen.completion_tokens, seen.cached_tokens) == (64, 9, 32)
+
+
+LOCUSTFILE_WITH_SPANS = """
+import os
+import runpy
+
+from locust import events
+from opentelemetry import trace
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+globals().update(runpy.run_path(os.environ["HITCURVE_LOCUSTFILE"]))
+
+
+@events.init.add_listener
+def start_tracing(**_):
+    provider = TracerProvider()
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(os.environ["COLLECTOR"])))
+    trace.set_tracer_provider(provider)
+    tracer = trace.get_tracer("load")
+    events.request.add_listener(lambda name, **_: tracer.start_span(name).end())
+    events.quitting.add_listener(lambda **_: provider.shutdown())
+"""
+
+
+def test_lt_15_spans_over_http_neither_hold_the_run_up_nor_its_end(
+    repository: Path, otlp_receiver: Any, tmp_path: Path
+) -> None:
+    file = tmp_path / "locustfile.py"
+    file.write_text(LOCUSTFILE_WITH_SPANS)
+    command = [sys.executable, "-m", "hitcurve", "engine", "--port", "0", "--speed", "50"]
+    with ChildProcess("engine", command, tmp_path / "log") as engine:
+        words = ["-f", str(file), "--headless", "-t", "4s", "--host", engine.wait_listening(30), "ExactRepeats"]
+        done = subprocess.run(
+            [sys.executable, "-m", "locust", *words, "-u", "1", "--requests", "20", "--results", "r.json"],
+            cwd=tmp_path,
+            env={
+                **os.environ,
+                "COLLECTOR": otlp_receiver.url,
+                "HITCURVE_LOCUSTFILE": str(repository / "loadtests/locustfile.py"),
+            },
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+    assert done.returncode == 0, done.stderr
+    results = json.loads((tmp_path / "r.json").read_text())
+    assert results["requests"]["ok"] == 20
+    # It ran its 4 s, and was gone soon after its last request.
+    assert results["elapsed_s"] < 10
+    assert len(otlp_receiver.spans()) == 20
+
+
+def test_lt_16_reports_do_not_ask_entries_for_current_percentiles() -> None:
+    program = """
+from locust.env import Environment
+from hitcurve_loadtests.locust_report import html_report
+from hitcurve_loadtests.summary import RunTotals
+
+environment = Environment(user_classes=[])
+environment.create_local_runner()
+entry = environment.stats.get("load", "TTFT")
+entry.use_response_times_cache = False
+entry.log(50.0, 0)
+try:
+    entry.get_current_response_time_percentile(0.5)
+except ValueError as error:
+    print("trap:", error)
+page = html_report(environment, {"name": "load", **RunTotals().results(1.0)})
+print("TTFT" in page, 'id="hitcurve"' in page)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    trap, shown = done.stdout.splitlines()
+    assert trap.startswith("trap: ")
+    assert shown == "True True"
 
 
 def test_lt_14_unknown_is_not_zero(shared: Path) -> None:

@@ -1,0 +1,1 @@
+"""Two loads beside each other, request by request."""

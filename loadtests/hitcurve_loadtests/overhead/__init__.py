@@ -1,0 +1,1 @@
+"""What a setting costs: the same load on two engines in turns."""
