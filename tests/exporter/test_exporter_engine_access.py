@@ -236,6 +236,26 @@ def test_a_mistake_is_told_without_the_secret(tmp_path: Path, text: str, said: s
     assert SECRET not in str(caught.value)
 
 
+def test_a_source_has_credentials_of_its_own(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="'authorization' is for engines, and 'source' asks none"):
+        read(tmp_path, "source: {prometheus: 'http://a:1'}\nauthorization: {credentials_env: A}\n")
+
+
+def test_tls_settings_do_no_harm_where_an_engine_has_no_tls(
+    scripted_engine: Start,
+    scrape_with: Start,
+    page_of: Start,
+    eventually: Start,
+    tmp_path: Path,
+    make_certificate: Callable[..., None],
+) -> None:
+    make_certificate(tmp_path, "authority")
+    engine = scripted_engine(page_of(10, 5))
+    tls = EngineTls(ca_file=str(tmp_path / "authority.crt"), server_name="engine.example")
+    exporter = scrape_with(engine.url, EngineAccess(tls))
+    eventually(lambda: exporter.samples().get('hitcurve_up{target="a"}') == 1)
+
+
 def test_discovered_engines_are_told_and_whoever_names_them_is_not(
     scripted_engine: Start, start_exporter: Start, page_of: Start, tmp_path: Path, eventually: Start
 ) -> None:

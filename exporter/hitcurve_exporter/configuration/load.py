@@ -85,6 +85,12 @@ def configuration_from_file(path: Path) -> ExporterConfig:
         )
     most_targets = document.read("max_targets", a_whole_number(1), 2_000)
     access = read_access(document, path.parent)
+    if source is not None and access is not None:
+        named = next(key for key in ACCESS_KEYS if key in document)
+        raise document.wrong_at(
+            named,
+            f"'{named}' is for engines, and 'source' asks none; use its 'headers' and 'authorization_file'.",
+        )
     return ExporterConfig(
         targets=read_targets(
             document,
