@@ -16,6 +16,13 @@ import pytest
 pytestmark = pytest.mark.real_vllm
 
 REACHED = ("requests with hits", "requests refused", "resumed with hits", "resets", "resets refused")
+GROUPED = (
+    "null blocks held",
+    "several block sizes",
+    "several kinds of window",
+    "runs with EAGLE",
+    "one window only",
+)
 SGLANG = ("sglang-0.5.22-legacy", "sglang-0.5.22-python", "sglang-0.5.22-rust")
 
 
@@ -39,6 +46,7 @@ def compared(vllm_python: Path, *arguments: object) -> list[dict[str, Any]]:
     ("oracles", "sequences", "workloads"),
     [
         (("vllm-0.32.0",), 150, 6),
+        (("vllm-groups-0.32.0",), 100, 0),
         (("vllm-0.22.1",), 50, 0),
         (("vllm-0.8.5",), 50, 0),
         (("vllm-v0-0.8.5",), 50, 0),
@@ -59,6 +67,8 @@ def test_rules_equal_the_engine(
         # The sequences reach what they are meant to reach.
         assert all(counts[name] > 5 for name in REACHED), counts
         assert counts["evicted blocks"] > 10 * sequences
+        if "groups" in answer["oracle"]:
+            assert all(counts[name] > 5 for name in GROUPED), counts
 
 
 def test_a_wrong_rule_is_found(vllm_python: Path) -> None:
