@@ -10,11 +10,12 @@ from hitcurve_chaos.opened import Drivers
 from hitcurve_chaos.probe import Probe
 from hitcurve_chaos.targets import Target
 
-__all__ = ["Capabilities", "Need"]
+__all__ = ["ONE_PIXEL", "Capabilities", "Need"]
 
 Need = Literal[
     "token_ids",
     "cached_tokens",
+    "images",
     "salts",
     "prompt_logprobs",
     "counters",
@@ -37,6 +38,11 @@ Need = Literal[
 ]
 """The last ones are what a driver can do; ``replica_kill``: kill and start another replica."""
 
+ONE_PIXEL = (
+    "data:image/png;base64,"
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGNg+M8AAAICAQB7CYF4AAAAAElFTkSuQmCC"
+)
+"""An image of one pixel."""
 _TIMEOUT_S = 10.0
 _MOST_POOL_TOKENS = 400_000
 _DRIVEN = ("pause", "stop", "kill", "kill_core", "start", "memory_limit", "cut_network")
@@ -63,6 +69,7 @@ class Capabilities:
         self._tests: Mapping[str, Callable[[], str | None]] = {
             "token_ids": lambda: self._asks("prompts of token ids"),
             "cached_tokens": self._no_cached_tokens,
+            "images": self._no_images,
             "salts": lambda: self._asks("'cache_salt'", salt="hitcurve-capability"),
             "prompt_logprobs": lambda: self._asks("'prompt_logprobs'", more={"prompt_logprobs": 0}),
             "counters": self._no_counters,
@@ -101,6 +108,19 @@ class Capabilities:
         if answer.cached_tokens is None:
             return "the engine tells no cached tokens; vLLM does with --enable-prompt-tokens-details"
         return None
+
+    def _no_images(self) -> str | None:
+        parts = [{"type": "image_url", "image_url": {"url": ONE_PIXEL}}, {"type": "text", "text": "?"}]
+        messages = [{"role": "user", "content": parts}]
+        body = {"model": self._target.model, "messages": messages, "max_tokens": 1}
+        url = f"{self._target.engine}/v1/chat/completions"
+        try:
+            answer = self._transport.send(
+                "POST", url, json_body=body, headers=self._target.headers(), timeout_s=_TIMEOUT_S
+            )
+        except NoAnswer as error:
+            return f"the engine does not answer ({error})"
+        return None if answer.status == 200 else f"the engine takes no images ({answer.said})"
 
     def _no_counters(self) -> str | None:
         found = read_counters(self._target)

@@ -165,7 +165,9 @@ def _compare(expectations: Sequence[Expectation], numbers: dict[str, Number]) ->
 
 def _unsound(run: ScenarioRun, numbers: dict[str, Number], finished_at_s: float) -> list[str]:
     """Why the traffic cannot be relied on; a curve under unsound traffic proves nothing."""
-    reasons = [problem for problem in (run.load_problem(), run.fault.trouble if run.fault else None) if problem]
+    aborted = f"aborted: {run.abort_reason}" if run.abort_reason else None
+    trouble = run.fault.trouble if run.fault else None
+    reasons = [problem for problem in (aborted, run.load_problem(), trouble) if problem]
     if not run.judges_requests or run.baseline is None:
         return reasons
     sent = run.bench.watch.requests.between(run.baseline.from_s, finished_at_s)

@@ -25,6 +25,7 @@ Event = Literal[
     "fault_injected",
     "fault_refused",
     "fault_continuing",
+    "fault_aborted",
     "fault_undoing",
     "fault_undone",
     "fault_undo_failed",

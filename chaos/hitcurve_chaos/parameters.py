@@ -41,6 +41,9 @@ COMMON_PARAMETERS: tuple[Parameter, ...] = (
     Parameter("recover_within", "duration", 60.0, "the curve must be steady again by then", least=1),
     Parameter("recovered_share", "number", 0.9, "share of the baseline hit rate that counts as recovered", most=1),
     Parameter("fall", "number", 0.05, "how far the rate must fall below the baseline's lowest interval", most=1),
+    Parameter(
+        "abort_failed_share", "number", 0.5, "end the fault at once when more of the load's requests fail", most=1
+    ),
     Parameter("correctness", "flag", True, "compare answers from the cache with computed ones"),
     Parameter("max_lag", "duration", 0.25, "how late the load generator may send (99th percentile)"),
 )

@@ -161,6 +161,8 @@ class _Run:
     _background: RunningLoad | None = None
     _capabilities: Capabilities | None = None
     _begun: int = 0
+    _silenced_by: str | None = None
+    """The scenario after which the engine completed no request any more."""
 
     def all(self, planned: Planned, until_s: float | None) -> None:
         """Every scenario once, or again and again until ``until_s``."""
@@ -225,11 +227,14 @@ class _Run:
             judges_requests=self._background is not None,
         )
         unrestored = next((v.scenario for v in self.verdicts if not v.restored), None)
+        silenced = self._silenced_by
         if self.active is not None:
             self.active.begin(scenario.name)
         try:
             if unrestored is not None:
                 run.aborted = f"not started, {NOT_RESTORED} after {unrestored}"
+            elif silenced is not None:
+                run.aborted = f"not started, the engine completes no request since {silenced}"
             else:
                 run.proceed()
         except KeyboardInterrupt:
@@ -244,6 +249,8 @@ class _Run:
             if self.active is not None:
                 self.active.end(scenario.name)
             verdict = conclude(run)
+            if run.undo is not None and run.answered is False:
+                self._silenced_by = scenario.name
             self.verdicts.append(verdict)
             write_verdicts(self.folder, self.verdicts)
             journal.write(scenario.name, "scenario_finished", **as_json(verdict))

@@ -22,6 +22,8 @@ __all__ = ["ScenarioRun"]
 
 _ANSWER_EVERY_S = 1.0
 _USAGE_WITHIN_S = 5.0
+_FEW = 5
+"""Requests that say nothing about a share yet."""
 
 
 @dataclass(slots=True)
@@ -51,6 +53,8 @@ class ScenarioRun:
     """KV usage around a drill, both read right after a request."""
     finished_at_s: float | None = None
     aborted: str | None = None
+    abort_reason: str | None = None
+    """Why the fault was ended before its time."""
     troubles: list[str] = field(default_factory=list)
 
     @property
@@ -132,8 +136,22 @@ class ScenarioRun:
             record, target = fault.record(), describe(self.bench.target)
             self._note("fault_continuing", record=record, target=target, step=dict(step))
 
-        self.bench.watch.for_seconds(self.bench.settings["hold"], tick=lambda: fault.tick(before_step))
+        watch, hold_s = self.bench.watch, self.bench.settings["hold"]
+        if watch.until(self._must_abort, hold_s, tick=lambda: fault.tick(before_step)):
+            self._note("fault_aborted", reason=self.abort_reason)
+            self._say(f"ABORTED: {self.abort_reason}")
         self.watched_to_s = self.bench.clock.now()
+
+    def _must_abort(self) -> bool:
+        """Whether the fault hurts more than it may: too many requests of the background load fail."""
+        if not self.judges_requests or self.fault_from_s is None:
+            return False
+        sent = self.bench.watch.requests.between(self.fault_from_s, self.bench.clock.now())
+        failed = sum(not record.ok for record in sent)
+        if len(sent) < _FEW or failed <= self.bench.settings["abort_failed_share"] * len(sent):
+            return False
+        self.abort_reason = f"{failed} of {len(sent)} background requests failed during the fault"
+        return True
 
     def _undo(self, fault: Fault) -> None:
         """Undo, twice if need be; neither a full disk nor a second Ctrl-C keeps it from happening."""
@@ -181,6 +199,7 @@ class ScenarioRun:
         undone_s = bench.clock.now()
         while not self._engine_answers(undone_s):
             if bench.clock.now() - undone_s >= settings["recover_within"]:
+                self.answered = False
                 self._note("not_recovered", state=None, answered=False)
                 return
             bench.watch.for_seconds(_ANSWER_EVERY_S)

@@ -188,7 +188,9 @@ def test_failed_background_requests_make_it_invalid(scripted: ModuleType, world:
     world.interrupt = fail_after_the_reset
     (verdict,) = run(scripted, world, "reset-prefix-cache")
     assert verdict.verdict == "invalid"
-    assert "background requests failed (HTTP 500)" in verdict.problems[0]
+    aborted, failed = verdict.problems[:2]
+    assert aborted == "aborted: 5 of 5 background requests failed during the fault"
+    assert "background requests failed (HTTP 500)" in failed
 
 
 def test_a_lagging_load_generator_makes_it_invalid(scripted: ModuleType, world: Any) -> None:

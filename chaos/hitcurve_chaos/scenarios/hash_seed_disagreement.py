@@ -18,6 +18,7 @@ from hitcurve_chaos.targets import Target
 __all__ = ["HASH_SEED_DISAGREEMENT"]
 
 _ALGORITHM = re.compile(r'prefix_caching_hash_algo="([^"]+)"')
+_FINGERPRINT = re.compile(r'^hitcurve_engine_hash_root_info\{[^}]*fingerprint="([^"]+)"', re.MULTILINE)
 _TIMEOUT_S = 5.0
 _LARGEST_PAGE = 32 * 1024 * 1024
 
@@ -27,7 +28,13 @@ def _act(bench: Bench, numbers: Numbers) -> Injection:
     replicas = [bench.target, *bench.target.replicas]
     roots, told = [], []
     for replica in replicas:
-        algorithm, version = _algorithm(replica), _version(bench, replica)
+        page = _page(replica)
+        fingerprint = _found(_FINGERPRINT, page)
+        if fingerprint is not None:
+            roots.append(fingerprint.encode())
+            told.append(f"{replica.name}: its page tells {fingerprint}")
+            continue
+        algorithm, version = _found(_ALGORITHM, page), _version(bench, replica)
         if algorithm is None or version is None:
             return Injection("unverified", f"replica {replica.name} tells no hash algorithm or no version")
         seed = bench.driver(replica).environment().get("PYTHONHASHSEED")
@@ -45,10 +52,13 @@ def _drawn(number: int, count: int) -> bytes:
     return number.to_bytes(count)
 
 
-def _algorithm(replica: Target) -> str | None:
+def _page(replica: Target) -> str:
     page = fetch(f"{replica.engine}/metrics", _TIMEOUT_S, _LARGEST_PAGE)
-    text = page.body.decode(errors="replace") if isinstance(page.body, bytes) else page.body or ""
-    found = _ALGORITHM.search(text)
+    return page.body.decode(errors="replace") if isinstance(page.body, bytes) else page.body or ""
+
+
+def _found(pattern: re.Pattern[str], text: str) -> str | None:
+    found = pattern.search(text)
     return found[1] if found else None
 
 

@@ -16,6 +16,7 @@ from hitcurve_chaos.scenarios.cut_network import CUT_NETWORK
 from hitcurve_chaos.scenarios.eviction_order import EVICTION_ORDER
 from hitcurve_chaos.scenarios.exporter_clock_jump import EXPORTER_CLOCK_JUMP
 from hitcurve_chaos.scenarios.hash_seed_disagreement import HASH_SEED_DISAGREEMENT
+from hitcurve_chaos.scenarios.images_must_not_share import IMAGES_MUST_NOT_SHARE
 from hitcurve_chaos.scenarios.lora_churn import LORA_CHURN
 from hitcurve_chaos.scenarios.one_replica_reset import ONE_REPLICA_RESET
 from hitcurve_chaos.scenarios.pause import PAUSE
@@ -49,6 +50,7 @@ SCENARIOS: dict[str, Scenario] = {
         COUNTERS_HONEST,
         SHORT_PREFIXES,
         TENANTS_MUST_NOT_SHARE,
+        IMAGES_MUST_NOT_SHARE,
         SALT_STORM,
         COLD_STAMPEDE,
         PROMPT_LOGPROBS_STORM,
