@@ -3,6 +3,7 @@
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -23,12 +24,20 @@ CLEARED = {"type": "AllBlocksCleared"}
 class Publisher:
     """Numbers batches as vLLM does; ``replay`` answers one question with what it was told to keep."""
 
-    def __init__(self, context: zmq.Context[Any], topic: bytes = b"", frames_of_old: bool = False) -> None:
+    def __init__(
+        self,
+        context: zmq.Context[Any],
+        topic: bytes = b"",
+        frames_of_old: bool = False,
+        host: str = "127.0.0.1",
+    ) -> None:
         self._topic, self._frames_of_old = topic, frames_of_old
         self._pub = context.socket(zmq.XPUB)
         self._router = context.socket(zmq.ROUTER)
-        self.endpoint = f"tcp://127.0.0.1:{self._pub.bind_to_random_port('tcp://127.0.0.1')}"
-        self.replay_endpoint = f"tcp://127.0.0.1:{self._router.bind_to_random_port('tcp://127.0.0.1')}"
+        for socket in (self._pub, self._router):
+            socket.setsockopt(zmq.IPV6, host.startswith("["))
+        self.endpoint = f"tcp://{host}:{self._pub.bind_to_random_port(f'tcp://{host}')}"
+        self.replay_endpoint = f"tcp://{host}:{self._router.bind_to_random_port(f'tcp://{host}')}"
         self.number = 0
         self.kept: list[tuple[int, bytes]] = []
         self._read = False
@@ -198,6 +207,16 @@ def test_a_gap_is_closed_by_a_replay(
     assert live(exporter) == (1, 2, 1)
     counts = [seen(exporter, f"{name}_total") for name in ("gaps", "missed_batches", "replayed_batches")]
     assert counts == [1, 2, 2]
+
+
+@pytest.mark.skipif(not Path("/proc/net/if_inet6").exists(), reason="this machine has no IPv6")
+def test_addresses_of_ipv6_and_a_topic(publisher: Start, follow: Start, eventually: Callable[..., Any]) -> None:
+    source = publisher(host="[::1]", topic=b"kv")
+    source.publish(STORED_TWO, lost=True)
+    _, exporter = follow(KvEventsConfig(source.endpoint, source.replay_endpoint, "kv"))
+    assert source.answer() == 0
+    source.publish(STORED_ONE_AGAIN)
+    eventually(lambda: live(exporter) == (2, 1, 1))
 
 
 def test_a_replay_with_holes_is_asked_for_again(

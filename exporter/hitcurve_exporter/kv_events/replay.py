@@ -51,6 +51,7 @@ class Replay:
         socket = self._context.socket(zmq.DEALER)
         socket.setsockopt(zmq.LINGER, 0)
         socket.setsockopt(zmq.RCVHWM, 0)
+        socket.setsockopt(zmq.IPV6, self._endpoint.startswith("tcp://["))
         socket.setsockopt(zmq.MAXMSGSIZE, self._most_bytes)
         found: dict[int, bytes] = {}
         size = 0

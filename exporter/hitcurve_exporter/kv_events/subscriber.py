@@ -68,8 +68,7 @@ class KvSubscriber:
         socket.setsockopt(zmq.RECONNECT_IVL, _RECONNECT_MS)
         socket.setsockopt(zmq.RECONNECT_IVL_MAX, _RECONNECT_AT_MOST_MS)
         socket.setsockopt(zmq.HEARTBEAT_IVL, _HEARTBEAT_MS)
-        if self._publisher.endpoint.startswith("tcp://["):
-            socket.setsockopt(zmq.IPV6, 1)
+        socket.setsockopt(zmq.IPV6, self._publisher.endpoint.startswith("tcp://["))
         socket.subscribe(self._publisher.topic)
         monitor = socket.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED)
         socket.connect(self._publisher.endpoint)
