@@ -205,3 +205,16 @@ def _free_port() -> int:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return int(listener.getsockname()[1])
+
+
+def test_a_runner_that_is_killed_leaves_no_container_paused_stopped_or_cut_off(
+    client: Any, engine: Any, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", _address(client))
+    kills = os.environ.get("HITCURVE_CONTAINER_KILLS", "2")
+    script = repository / "tests" / "chaos" / "kills" / "kill_runner.py"
+    command = [sys.executable, str(script), "--kills", kills, "--seed", "5", "--container", engine.name]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    print(done.stdout)
+    assert f"{kills} kills; " in done.stdout
