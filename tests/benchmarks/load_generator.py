@@ -1,7 +1,8 @@
 """Benchmark of the load generator: ``python tests/benchmarks/load_generator.py throughput|ttft``.
 
-``throughput`` compares requests per second of a plain Locust ``FastHttpUser``, which reads each body whole, with
-``hitcurve load`` with full measurement and all results written, against the same server and the same answers.
+``throughput`` compares requests per second, and CPU time per request, of a plain Locust ``FastHttpUser``, which
+reads each body whole, with ``hitcurve load`` with full measurement and all requests written, against the same
+server and the same answers.
 ``ttft`` compares the TTFT that ``hitcurve load`` reports with the server's own log of when it received the request
 and sent the first token. Server and client run in processes of their own; results of the last run are in
 docs/benchmarks.md.
@@ -128,10 +129,31 @@ def plain(url: str, users: int, seconds: float) -> None:
     environment = Environment(user_classes=[Plain], host=url)
     runner = environment.create_local_runner()
     runner.start(users, spawn_rate=users)
+    began_s = time.process_time()
     gevent.sleep(seconds)
     stats = environment.stats.total
-    print(json.dumps({"requests_per_s": (stats.num_requests - stats.num_failures) / seconds}))
+    good = stats.num_requests - stats.num_failures
+    print(json.dumps({"requests_per_s": good / seconds, "cpu_us": 1e6 * (time.process_time() - began_s) / good}))
     runner.quit()
+
+
+def ours(url: str, users: int, seconds: float) -> None:
+    """What ``hitcurve load --out`` does from its first request to its last, without its start and its report."""
+    from hitcurve_loadtests.load_run import LoadRun
+    from hitcurve_loadtests.plan import LoadOptions, plan_load
+    from hitcurve_loadtests.records import RequestLog
+
+    options = LoadOptions(host=url, profile="shared-system-prompt", users=users, duration=seconds, seed=SEED)
+    with tempfile.TemporaryDirectory() as folder:
+        log = RequestLog(Path(folder) / "requests.jsonl")
+        run = LoadRun(plan_load(options), log.append)
+        run.prepare()
+        began_s = time.process_time()
+        run.run(lambda: None)
+        cpu_s = time.process_time() - began_s
+        log.close()
+    assert not run.totals.failed, run.totals.failures
+    print(json.dumps({"requests_per_s": run.totals.ok / run.elapsed_s, "cpu_us": 1e6 * cpu_s / run.totals.ok}))
 
 
 class RunningServer:
@@ -158,25 +180,26 @@ def hitcurve_load(url: str, *words: object) -> dict[str, Any]:
 
 def throughput(tokens: int, apart: bool, users: int, seconds: float, rounds: int) -> None:
     server = RunningServer("--tokens", tokens, *(["--apart"] if apart else []))
-    ratios, plains, ours = [], [], []
-    with tempfile.TemporaryDirectory() as folder:
-        for number in range(rounds):
-            command = [sys.executable, __file__, "plain", server.url, str(users), str(seconds)]
-            plain_run = subprocess.run(command, capture_output=True, text=True, check=True)
-            plains.append(json.loads(plain_run.stdout)["requests_per_s"])
-            summary = hitcurve_load(
-                *(server.url, "shared-system-prompt", "--users", users, "--duration", seconds, "--max-lag", 10),
-                *("--out", folder, "--name", f"round-{number}"),
-            )
-            assert summary["verdict"] == "ok", summary["reasons"]
-            ours.append(summary["throughput"]["requests_per_s"])
-            ratios.append(ours[-1] / plains[-1])
+    found: dict[str, list[dict[str, float]]] = {"plain": [], "ours": []}
+    for number in range(rounds):
+        for part in ("plain", "ours") if number % 2 else ("ours", "plain"):
+            command = [sys.executable, __file__, part, server.url, str(users), str(seconds)]
+            done = subprocess.run(command, capture_output=True, text=True, check=True)
+            found[part].append(json.loads(done.stdout))
     server.stop()
     how = "in a write each" if apart else "in one write"
     print(f"{tokens} tokens {how}, {users} users, {rounds} rounds of {seconds:g} s")
-    print(f"  plain FastHttpUser {statistics.median(plains):.0f} requests/s")
-    print(f"  hitcurve load      {statistics.median(ours):.0f} requests/s")
-    print(f"  ratio {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})", flush=True)
+    for part, title in (("plain", "plain FastHttpUser"), ("ours", "hitcurve load")):
+        rate, cpu = (statistics.median(one[key] for one in found[part]) for key in ("requests_per_s", "cpu_us"))
+        print(f"  {title:18s} {rate:.0f} requests/s, {cpu:.0f} us of CPU a request")
+    # What a process can send at most is the inverse of the CPU time it needs; other work disturbs that less.
+    for key, title in (("requests_per_s", "requests/s"), ("cpu_us", "1 / CPU time")):
+        pairs = zip(found["plain"], found["ours"], strict=True)
+        ratios = [one[key] / other[key] if key == "cpu_us" else other[key] / one[key] for one, other in pairs]
+        print(
+            f"  ratio of {title} {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})",
+            flush=True,
+        )
 
 
 def ttft(streams: int, gap_ms: float, seconds: float) -> None:
@@ -225,10 +248,11 @@ def main() -> None:
     part.add_argument("--gap-ms", type=float, default=0)
     part.add_argument("--apart", action="store_true")
     part.add_argument("--log", type=Path)
-    part = parts.add_parser("plain")
-    part.add_argument("url")
-    part.add_argument("users", type=int)
-    part.add_argument("seconds", type=float)
+    for name in ("plain", "ours"):
+        part = parts.add_parser(name)
+        part.add_argument("url")
+        part.add_argument("users", type=int)
+        part.add_argument("seconds", type=float)
     options = parser.parse_args()
     if options.part == "throughput":
         for tokens, apart in ((1, False), (16, True), (16, False)):
@@ -240,7 +264,7 @@ def main() -> None:
             serve(options.tokens, options.first_ms / 1e3, options.gap_ms / 1e3, options.apart, options.log)
         )
     else:
-        plain(options.url, options.users, options.seconds)
+        {"plain": plain, "ours": ours}[options.part](options.url, options.users, options.seconds)
 
 
 if __name__ == "__main__":

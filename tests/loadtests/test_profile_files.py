@@ -84,3 +84,12 @@ def test_sizes_can_be_replaced_and_unknown_ones_are_named() -> None:
     )
     with pytest.raises(UsageError, match=r"^--groups is 2.5; give a whole number.$"):
         find_profile("multi-turn").with_sizes({"groups": 2.5})
+
+
+def test_the_documentation_lists_every_profile_as_its_file_has_it(repository: Path) -> None:
+    page = (repository / "docs" / "loadtests.md").read_text(encoding="utf-8")
+    for name in profile_names():
+        spec = find_profile(name)
+        assert spec.expected is not None
+        shared, ceiling = 100 * spec.expected.shared, 100 * spec.expected.ceiling
+        assert f"| `{name}` | {spec.title} | {shared:.1f} % | {ceiling:.1f} %" in page
