@@ -4,6 +4,7 @@ import json
 import os
 import random
 import subprocess
+import sys
 import threading
 import time
 import urllib.error
@@ -73,7 +74,7 @@ class Exporter:
 
 
 @pytest.fixture
-def exporter(tmp_path: Path, repository: Path) -> Iterator[Callable[..., Exporter]]:
+def exporter(tmp_path: Path) -> Iterator[Callable[..., Exporter]]:
     """Starts one for an engine's address and its publisher."""
     running: list[ChildProcess] = []
 
@@ -84,7 +85,7 @@ def exporter(tmp_path: Path, repository: Path) -> Iterator[Callable[..., Exporte
             f"listen: 127.0.0.1:0\ninterval: {INTERVAL_S:g}s\nwindows: [10s]\ntargets:\n"
             f"  - {{url: '{url}', name: a, kv_events: {{endpoint: '{endpoint}'{replay}}}}}\n"
         )
-        command = [str(repository / ".venv/bin/python"), "-m", "hitcurve", "exporter", "--config", str(config)]
+        command = [sys.executable, "-m", "hitcurve", "exporter", "--config", str(config)]
         running.append(ChildProcess("the exporter", command, tmp_path / "exporter.log"))
         return Exporter(running[-1].start().wait_listening(30))
 
