@@ -7,9 +7,12 @@ counted; hits behind it are the sample's rate times all tokens behind the trunk,
 sample.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hitcurve_simulator.estimate.accesses import Accesses
 from hitcurve_simulator.estimate.arrays import Bools, Ints
@@ -21,6 +24,10 @@ from hitcurve_simulator.estimate.tree_sample import Sampled
 
 __all__ = ["GROUPS", "Rate", "SampledCurve", "sampled_curve"]
 
+Rates: TypeAlias = NDArray[np.float64]
+
+GRID = 400
+"""Pools at which errors are computed; straight between them."""
 GROUPS = 10
 """Parts of the sample whose spread tells the error."""
 ENOUGH_REQUESTS = 20
@@ -49,7 +56,7 @@ class _Curves:
     """Tokens behind the trunk, all of them by those in the sample."""
     query_tokens: int
 
-    def tokens(self, pools: Ints) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
+    def tokens(self, pools: Ints) -> Rates:
         found = self.trunk.hit_tokens(pools) + self.factor * self.behind.hit_tokens(pools)
         return np.asarray(found, dtype=np.float64)
 
@@ -64,7 +71,9 @@ class SampledCurve:
     distinct_blocks: int
     trees: int
     _curves: _Curves
-    _parts: tuple[_Curves, ...]
+    _grid: Ints
+    _spread: Rates | None
+    """Half an interval by the parts, at each pool of the grid; None where there are too few parts."""
     _left_out: float
     _drawn_every_blocks: float
     """Blocks that all requests use from one drawn request to the next."""
@@ -84,12 +93,9 @@ class SampledCurve:
             return Rate(None, None)
         pools = np.array([self.largest_pool if pool_blocks is None else pool_blocks], dtype=np.int64)
         value = float(self._curves.tokens(pools)[0]) / self.query_tokens
-        if len(self._parts) < 2:
+        if self._spread is None:
             return Rate(value, None if self._left_out else 0.0)
-        parts = np.array([float(part.tokens(pools)[0]) / self.query_tokens for part in self._parts])
-        spread = STUDENT * float(parts.std(ddof=1)) / len(parts) ** 0.5 * self._left_out**0.5
-        if not self._left_out:
-            return Rate(value, spread)
+        spread = float(np.interp(pools[0], self._grid, self._spread))
         return Rate(value, max(float(np.hypot(spread, self._blur(int(pools[0])))), LEAST_ERROR))
 
     def _blur(self, pool: int) -> float:
@@ -113,24 +119,33 @@ def sampled_curve(sampled: Sampled) -> SampledCurve:
     trees = np.unique(sampled.tree[sampled.drawn])
     groups = mixed(trees + np.uint64(1)) % np.uint64(GROUPS)
     part_of = groups[np.searchsorted(trees, sampled.tree).clip(max=max(len(trees) - 1, 0))] if len(trees) else None
+    largest = max(curves.trunk.largest_pool, curves.behind.largest_pool)
+    grid = np.unique(np.geomspace(1, largest, GRID).astype(np.int64))
     parts = []
     for number in range(GROUPS if part_of is not None and factor > 1 else 0):
         assert part_of is not None
         part = sampled.only(part_of == np.uint64(number))
         if part.drawn.any():
-            parts.append(_curves(part, *_reuse(part)[:2]))
+            parts.append(_curves(part, *_reuse(part)[:2]).tokens(grid) / max(curves.query_tokens, 1))
     behind = int((~in_trunk * reuse.lengths).sum())
+    left_out = max(1.0 - 1.0 / factor, 0.0) if behind or factor > 1 else 0.0
     return SampledCurve(
         block_size=sampled.accesses.block_size,
         query_tokens=curves.query_tokens,
-        largest_pool=max(curves.trunk.largest_pool, curves.behind.largest_pool),
+        largest_pool=largest,
         distinct_blocks=reuse.distinct_blocks,
         trees=len(trees),
         _curves=curves,
-        _parts=tuple(parts),
-        _left_out=max(1.0 - 1.0 / factor, 0.0) if behind or factor > 1 else 0.0,
+        _grid=grid,
+        _spread=_spread(parts, left_out) if len(parts) > 1 else None,
+        _left_out=left_out,
         _drawn_every_blocks=float(sampled.behind.sum()) / max(int(sampled.drawn.sum()), 1),
     )
+
+
+def _spread(parts: Sequence[Rates], left_out: float) -> Rates:
+    spread: Rates = np.std(parts, axis=0, ddof=1) * STUDENT * (left_out / len(parts)) ** 0.5
+    return spread
 
 
 def _curves(sampled: Sampled, reuse: Reuse, in_trunk: Bools) -> _Curves:

@@ -43,7 +43,13 @@ def sample_traffic(
     formats: set[str] = set()
     for place, path in enumerate(paths, 1):
         stream = TraceStream(
-            path, reading.block_size, reading.time_unit, reading.turns, on_line, reading.tokenizer
+            path,
+            reading.block_size,
+            reading.time_unit,
+            reading.turns,
+            on_line,
+            reading.tokenizer,
+            keep_notes=False,
         )
         rows = stream.rows()
         first = next(rows, None)

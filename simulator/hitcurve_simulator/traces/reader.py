@@ -42,7 +42,9 @@ class TraceStream:
         turns: Turns = "cumulative",
         on_line: Callable[[], None] = lambda: None,
         tokenizer: Tokenizer | None = None,
+        keep_notes: bool = True,
     ) -> None:
+        """``keep_notes``: also keep warnings and the turns before, which grow with the file."""
         self.path = path
         self.format = MOONCAKE
         self.block_size = block_size or MOONCAKE.block_size
@@ -57,6 +59,7 @@ class TraceStream:
         self._turns: Turns = turns
         self._on_line = on_line
         self._tokenizer = tokenizer or TextPieces()
+        self._keep_notes = keep_notes
 
     def rows(self) -> Iterator[TraceRow]:
         """Every row that can be replayed, in the order of the file. Raises UsageError."""
@@ -95,11 +98,12 @@ class TraceStream:
                 continue
             finally:
                 self._note(line, values)
-            self.warnings.extend(LineFinding(line, note) for note in notes)
+            if self._keep_notes:
+                self.warnings.extend(LineFinding(line, note) for note in notes)
             yield row
 
     def _note(self, line: int, values: object) -> None:
-        if not isinstance(values, dict):
+        if not self._keep_notes or not isinstance(values, dict):
             return
         stamp = values.get("timestamp")
         self.has_fractions = self.has_fractions or (isinstance(stamp, float) and not stamp.is_integer())
