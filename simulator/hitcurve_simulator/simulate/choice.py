@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import gcd
 from typing import Literal
 
 from hitcurve.errors import UsageError
@@ -13,11 +14,13 @@ from hitcurve_simulator.simulate.ledger_replay import LedgerReplay
 from hitcurve_simulator.simulate.lru_replay import LruReplay
 from hitcurve_simulator.simulate.sglang_requests import SglangRequests
 from hitcurve_simulator.simulate.trtllm_requests import TrtllmRequests
+from hitcurve_simulator.simulate.vllm_group_replay import VllmGroupReplay, VllmGroupSettings
 from hitcurve_simulator.simulate.vllm_replay import VllmReplay, VllmReplaySettings, make_vllm_rules
 from hitcurve_simulator.simulate.vllm_v0_requests import VllmV0Requests
 from hitcurve_simulator.traces import TraceRow
 from hitcurve_simulator.trtllm import BlockReuse
 from hitcurve_simulator.vllm import DEFAULT_VERSION, CacheObserver, rules_of_version
+from hitcurve_simulator.vllm_groups import Attention, read_groups
 from hitcurve_simulator.vllm_v0 import BlockManager
 
 __all__ = [
@@ -25,6 +28,7 @@ __all__ = [
     "Choice",
     "make_replay",
     "make_rules",
+    "settled_groups",
     "settled_lifetime",
     "settled_policy",
     "settled_prices",
@@ -50,6 +54,20 @@ class Choice:
     minimum_tokens: int = 1024
     lifetime: Lifetime = "5m"
     prices: Multipliers | None = None
+    groups: tuple[Attention, ...] = ()
+    """Groups of attention, where the rules are vLLM's and the model has several or a window."""
+
+
+def settled_groups(rules: str, text: str | None) -> tuple[Attention, ...]:
+    """Groups such as ``full:32,128:16``. Raises UsageError for what is none, and for rules without groups."""
+    if text is None:
+        return ()
+    if rules != "vllm":
+        raise UsageError(f"--groups is for the rules 'vllm'; the rules '{rules}' know none, leave it out.")
+    try:
+        return tuple(read_groups(text))
+    except ValueError as error:
+        raise UsageError(f"--groups: {error}.") from None
 
 
 def settled_version(rules: str, version: str | None) -> str | None:
@@ -107,6 +125,8 @@ def make_replay(choice: Choice, rows: Sequence[TraceRow]) -> Replay:
     if choice.rules == "explicit":
         settings = ExplicitSettings(choice.block_size, choice.minimum_tokens, choice.lifetime, choice.prices)
         return ExplicitReplay(settings)
+    if choice.groups:
+        return _group_replay(choice)
     isolating = any(row.request.adapter or row.request.cache_salt for row in rows)
     if choice.rules == "vllm":
         return VllmReplay(_vllm_settings(choice), isolating)
@@ -132,6 +152,21 @@ def make_rules(choice: Choice, observer: CacheObserver) -> CacheRules:
         return TrtllmRequests(BlockReuse(choice.pool_blocks, choice.block_size, observer), choice.outputs)
     cache = RadixCache(choice.pool_blocks, choice.block_size, choice.policy, observer=observer)
     return SglangRequests(cache, choice.outputs)
+
+
+def _group_replay(choice: Choice) -> Replay:
+    key_size = gcd(*(attention.block_size for attention in choice.groups))
+    if key_size != choice.block_size:
+        raise UsageError(
+            f"--groups has blocks that share {key_size} tokens and the trace has blocks of {choice.block_size}; "
+            "give groups and a --block-size that fit."
+        )
+    rules = rules_of_version(choice.version or DEFAULT_VERSION)
+    settings = VllmGroupSettings(rules, choice.groups, choice.pool_blocks, choice.concurrency, choice.outputs)
+    try:
+        return VllmGroupReplay(settings)
+    except ValueError as error:
+        raise UsageError(f"--groups: {error}.") from None
 
 
 def _vllm_settings(choice: Choice) -> VllmReplaySettings:

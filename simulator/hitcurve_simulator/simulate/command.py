@@ -11,6 +11,7 @@ from hitcurve_simulator.simulate.choice import (
     RULES,
     Choice,
     make_replay,
+    settled_groups,
     settled_lifetime,
     settled_policy,
     settled_prices,
@@ -46,6 +47,13 @@ def simulate(
     ] = None,
     block_size: Annotated[
         int | None, typer.Option(min=1, help="Tokens per block (default: 512 Mooncake, else 16).")
+    ] = None,
+    groups: Annotated[
+        str | None,
+        typer.Option(
+            metavar="full:32,128:16",
+            help="Rules vllm: groups of attention, each 'full' or a window in tokens, and its block size.",
+        ),
     ] = None,
     page_size: Annotated[
         int | None, typer.Option(min=1, help="Rules sglang: tokens per page (default: 1 for workloads).")
@@ -92,6 +100,7 @@ def simulate(
     version = settled_version(rules, version)
     block_size = _block_size(rules, source, block_size, page_size)
     settled = settled_policy(rules, policy)
+    attention = settled_groups(rules, groups)
     with progress_over(f"reading {source}") as on_line:
         loaded = load_source(source, seed, block_size, _time_unit(time_unit), _turns(turns), strict, on_line)
     choice = Choice(
@@ -105,6 +114,7 @@ def simulate(
         minimum_tokens=minimum_tokens,
         lifetime=settled_lifetime(lifetime),
         prices=settled_prices(prices),
+        groups=attention,
     )
     result = _run(choice, loaded)
     if as_json_text:
@@ -131,6 +141,7 @@ def _about(choice: Choice, source: Source) -> dict[str, Any]:
         "rules": choice.rules,
         "version": choice.version,
         **({"policy": choice.policy} if choice.rules == "sglang" else {}),
+        **({"groups": [str(attention) for attention in choice.groups]} if choice.groups else {}),
         "block_size": choice.block_size,
         "pool_blocks": choice.pool_blocks,
         "concurrency": choice.concurrency,

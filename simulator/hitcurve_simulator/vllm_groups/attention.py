@@ -45,6 +45,9 @@ class FullAttention:
 
     block_size: int
 
+    def __str__(self) -> str:
+        return f"full:{self.block_size}"
+
     def longest_hit(self, find: Find, blocks: int, width: int, unit: int, drop_last: bool) -> list[Blocks]:
         found: list[Blocks] = []
         while len(found) < blocks and (cached := find(len(found))) is not None:
@@ -70,6 +73,9 @@ class SlidingWindow:
 
     block_size: int
     window: int
+
+    def __str__(self) -> str:
+        return f"{self.window}:{self.block_size}"
 
     def longest_hit(self, find: Find, blocks: int, width: int, unit: int, drop_last: bool) -> list[Blocks]:
         needed, run = self._blocks_of_a_hit(drop_last), 0

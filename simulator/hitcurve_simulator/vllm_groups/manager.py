@@ -55,19 +55,33 @@ class GroupedCacheManager:
         self.statistics = LookupStatistics()
         self.pool = BlockPool(num_blocks, self.rules.free_rule)
         self.drops_last_hit_block = drops_last_hit_block
-        self._key_size = gcd(*sizes)
+        self.key_size = gcd(*sizes)
+        """A prompt has a key for every so many tokens."""
         self._hasher = hasher or InterningHasher()
         self._in_flight_tokens = in_flight_tokens
         self.groups = [
-            Group(number, attention, self.pool, attention.block_size // self._key_size, self.block_size)
+            Group(number, attention, self.pool, attention.block_size // self.key_size, self.block_size)
             for number, attention in enumerate(groups)
         ]
         self._kinds = kinds_of(self.groups)
 
+    @property
+    def usable_blocks(self) -> int | None:
+        """Blocks that requests can hold; None where there is no limit."""
+        return None if self.pool.num_blocks is None else self.pool.num_blocks - 1
+
+    def most_blocks(self, tokens: int) -> int:
+        """Blocks that a sequence of so many tokens holds at most at one time, in all groups together."""
+        needed = 0
+        for group in self.groups:
+            blocks, bound = -(-tokens // group.attention.block_size), self._bound(group)
+            needed += blocks if bound is None else min(blocks, bound)
+        return needed
+
     def track(self, request: Request) -> RequestState:
         """State of a new request, with the keys of its prompt."""
         state = RequestState(request)
-        extend_keys(self._hasher, state, self._key_size, self.rules.number)
+        extend_keys(self._hasher, state, self.key_size, self.rules.number)
         return state
 
     def blocks_of(self, request_id: str) -> list[list[int]]:
@@ -79,7 +93,7 @@ class GroupedCacheManager:
         if state.request.skip_reading_prefix_cache:
             return Hit(0, tuple([] for _ in self.groups))
         most = state.num_tokens - 1
-        last_key = len(state.keys) * self._key_size
+        last_key = len(state.keys) * self.key_size
         margin_to = last_key if self.rules.number >= _MARGIN_UP_TO_THE_LAST_KEY else most
         hit = longest_common_hit(self._kinds, self.pool, state.keys, most, margin_to, self.drops_last_hit_block)
         if not self.rules.counted_at_admission:
@@ -114,24 +128,25 @@ class GroupedCacheManager:
             self._count(state, hit)
         return True
 
-    def allocate(self, state: RequestState, new_tokens: int) -> bool:
+    def allocate(self, state: RequestState, new_tokens: int, lookahead_tokens: int = 0) -> bool:
         """Room for ``new_tokens`` more of an admitted request, and the blocks they fill registered at once.
 
         False where blocks are missing; blocks that its window left behind are given back even then.
         """
-        room = state.computed_tokens + new_tokens
+        computed = state.computed_tokens + new_tokens
+        room = computed + lookahead_tokens
         for group in self.groups:
             group.let_go_skipped(state.request_id, state.computed_tokens)
         if not self._fits(state.request_id, Hit(0, tuple([] for _ in self.groups)), state.computed_tokens, room):
             return False
-        self._take(state, room, room)
+        self._take(state, room, computed)
         return True
 
     def append_output(self, state: RequestState, token_ids: Sequence[int]) -> None:
         """Add generated tokens to the sequence."""
         state.output_token_ids.extend(token_ids)
         state.num_tokens += len(token_ids)
-        extend_keys(self._hasher, state, self._key_size, self.rules.number)
+        extend_keys(self._hasher, state, self.key_size, self.rules.number)
 
     def preempt(self, state: RequestState) -> None:
         """Free a running request so that it can be admitted anew."""
@@ -154,10 +169,14 @@ class GroupedCacheManager:
         window counts with the most it ever holds."""
         wanted = 0
         for group, found in zip(self.groups, hit.blocks, strict=True):
-            bounded = whole and self._in_flight_tokens is not None
-            at_most = group.attention.most_blocks(self._in_flight_tokens or 0) if bounded else None
-            wanted += group.blocks_wanted(request_id, tokens, found, computed, at_most)
+            wanted += group.blocks_wanted(
+                request_id, tokens, found, computed, self._bound(group) if whole else None
+            )
         return self.pool.free_queue.has(wanted)
+
+    def _bound(self, group: Group) -> int | None:
+        tokens = self._in_flight_tokens
+        return None if tokens is None else group.attention.most_blocks(tokens)
 
     def _take(self, state: RequestState, room: int, computed: int) -> None:
         for group in self.groups:
