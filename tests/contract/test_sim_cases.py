@@ -1,6 +1,9 @@
 """The simulator's cases of the case log, through ``hitcurve simulate --json``."""
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -135,6 +138,30 @@ def test_sim_12_two_prompts_of_33_tokens(simulate: Simulate, tmp_path: Path) -> 
     answer = simulate(file, "--block-size", 16)
     assert (answer["query_tokens"], answer["hit_tokens"]) == (66, 32)
     assert answer["engine_counters"] == {"unit": "tokens", "queries": 66, "hits": 32}
+
+
+@pytest.mark.parametrize("rules", ["vllm", "vllm-v0", "sglang", "trtllm", "explicit"])
+def test_sim_13_same_seed_same_result(shared: Path, simulate: Simulate, rules: str) -> None:
+    """20 runs print the same, and so do other processes with other hash seeds."""
+    options = ["--block-size", expected(shared, "SIM-14")["block_size"], "--rules", rules, "--pool-blocks", 8]
+    arguments = [str(word) for word in (trace(shared, "SIM-14"), *options)]
+    answers = [simulate(*arguments) for _ in range(20)]
+    assert all(answer == answers[0] for answer in answers)
+    for seed in ("0", "12345"):
+        done = subprocess.run(
+            [sys.executable, "-m", "hitcurve", "simulate", *arguments, "--per-request", "--json"],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+        )
+        assert json.loads(done.stdout) == answers[0]
+
+
+def test_sim_13_same_seed_same_workload(simulate: Simulate) -> None:
+    first, again, other = (simulate("F", "--seed", seed) for seed in (3, 3, 4))
+    assert first == again
+    assert first != other
 
 
 def test_sim_14_adapter_and_salt_isolation(shared: Path, simulate: Simulate) -> None:
