@@ -64,23 +64,33 @@ class CurveConfig:
     """Fewest scrapes with traffic that can prove a flat curve."""
     flat_rise: float = 0.06
     """A curve is flat when it is proven to climb less than this over the last half of its evidence."""
-    flat_requests: float = 40.0
+    flat_share: float = 0.08
+    """The same as a share of the rate reached, where the curve has climbed since the cut; the smaller counts."""
+    flat_errors: float = 1.5
+    """Where requests are too rare to prove anything, a rise of so many standard errors still reads flat."""
+    flat_proof: float = 2.0
+    """Log-likelihood ratio that then tells a curve that has climbed and is flat from one that climbs straight
+    on."""
+    flat_requests: float = 30.0
     """Effective requests after which a curve that does not climb beyond its own noise is flat, however noisy."""
     flat_quiet_scrapes: int = 12
     """Scrapes with traffic which that needs too."""
 
     swing_rate: float = 0.15
     """Smallest swing, as a difference of hit rates, that counts towards `oscillating`."""
-    swing_noises: float = 4.0
-    """A swing must also exceed this many standard errors of the two extremes."""
+    swing_scatters: float = 4.0
+    """A swing must also exceed this many times the scatter between neighbouring scrapes."""
+    swing_score: float = 1.0
+    """Log-likelihood ratio, on top of the logarithm of the requests within the window, that proves a turn."""
     swing_turns: int = 5
     """Turns (from falling to rising or back) that make a curve oscillate: the third fall, with 5."""
+    swing_turns_signalled: int = 3
+    """The same where evictions, preemptions or fresh adapters say that blocks are lost: the second fall, with
+    3."""
     swing_window_s: float = 1800.0
     """Time within which they must happen; slower swings are drift."""
     swing_window_scrapes: int = 60
     """Scrapes with traffic within which they may happen instead, where scrapes are rare."""
-    swing_bin_requests: float = 8.0
-    """Effective requests that scrapes are gathered to before they count as a point of a swing."""
     swing_after_scrapes: int = 12
     """Scrapes with traffic from which the noise between neighbours is learnt before swings are believed."""
 

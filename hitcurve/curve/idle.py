@@ -42,8 +42,8 @@ class Silence:
         return 0.0 if since is None or self._empty == 0 else max(at_s - since, 0.0)
 
     def idle(self, at_s: float) -> bool:
-        """Nothing was looked up for far longer than between usual requests, or ever."""
-        if self._empty == 0:
+        """Nothing was looked up for far longer than between usual requests, or ever, and nobody waits for it."""
+        if self._empty == 0 or self._waiting > 0:
             return False
         silence = self.length_s(at_s)
         if self._last_moved_s is None or silence >= self._config.idle_after_s:

@@ -10,7 +10,7 @@ from hitcurve.curve.config import CurveConfig
 __all__ = ["Noise", "clipped"]
 
 _LEAST_RATE = 0.02
-_REQUEST_NOISE = (0.3, 30.0)
+_REQUEST_NOISE = (0.5, 30.0)
 _SCATTER = (0.01, 0.15)
 _OUTLIER_VARIANCES = 9.0
 _OUTLIER_REQUESTS = 200.0

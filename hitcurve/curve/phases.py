@@ -12,7 +12,6 @@ from hitcurve.curve.batch import Batch, Sum
 from hitcurve.curve.causes import Signals
 from hitcurve.curve.config import CurveConfig
 from hitcurve.curve.low import LowRate
-from hitcurve.curve.oscillation import Oscillation
 from hitcurve.curve.step import StepTest
 from hitcurve.curve.track import Track
 from hitcurve.reading import Cause
@@ -27,11 +26,14 @@ _LEAST_WARM_RATE = 0.15
 _RESET_SCRAPES = 2
 _RISE_SCRAPES = 3
 _BURST_COLLAPSE_SHARE = 0.1
-_CLIMB_ERRORS = 2.0
+_CLIMB_ERRORS = 3.0
 _FALLEN: tuple[Phase, ...] = ("degraded", "collapsed", "oscillating")
 _NAMING_SCRAPES = 8
 _STEADY_FLATS = 2
 _LEAST_KEPT = 1e-3
+_STUCK_SCRAPES = 8
+_STUCK_SHARE = 0.5
+_STUCK_ERRORS = 2.0
 
 
 class Phases:
@@ -58,7 +60,6 @@ class Phases:
         self._flats = 0
         self._entered_s = 0.0
         self._returned: Sum | None = None
-        self._oscillation = Oscillation(config)
         self._steps: dict[Phase, Callable[[Batch, float], None]] = {
             "cold": self._from_cold,
             "warming": self._from_warming,
@@ -103,28 +104,29 @@ class Phases:
 
     def observe(self, batch: Batch, effective: float) -> None:
         """Decide on the phase after one more batch."""
-        self._oscillation.tick()
         if self._reset_scrapes > 0 and self._reset_shows(batch):
             return
-        if self.phase not in ("cold", "oscillating") and self._track.swings.swinging(batch.to_s):
+        if self.phase not in ("cold", "oscillating") and self._swinging(batch):
             self._oscillate(batch)
             return
         before = self.phase
         self._steps[self.phase](batch, effective)
         self._watch_return(batch, effective)
-        if self.phase != before:
-            self._note_turn(before, batch)
-        elif self.cause == "unknown" and self.phase in _FALLEN and self._run.scrapes <= _NAMING_SCRAPES:
+        if (
+            self.phase == before
+            and self.cause == "unknown"
+            and self.phase in _FALLEN
+            and self._run.scrapes <= _NAMING_SCRAPES
+        ):
             self.cause = self._signals.of_change(self.onset_s)
 
-    def _note_turn(self, before: Phase, batch: Batch) -> None:
-        direction = {"degraded": -1, "collapsed": -1}.get(self.phase, 0)
-        if before in ("degraded", "collapsed"):
-            direction = direction or 1
-        if direction:
-            self._oscillation.note(batch.to_s, direction)
-        if self.phase in ("degraded", "collapsed") and self._oscillation.again_and_again(batch.to_s):
-            self._oscillate(batch)
+    def _swinging(self, batch: Batch) -> bool:
+        swings, config = self._track.swings, self._config
+        if swings.swinging(batch.to_s):
+            return True
+        if not swings.swinging(batch.to_s, config.swing_turns_signalled):
+            return False
+        return self._signals.of_change(swings.turns(batch.to_s)[0]) in ("lora_churn", "pool_pressure")
 
     def held_level(self) -> float | None:
         """The level that a fall from here is measured against."""
@@ -139,16 +141,15 @@ class Phases:
         self._track.forget()
         self._comparable = False
         self._returned = None
-        self._oscillation.clear()
 
     def _enter(self, phase: Phase, cause: Cause | None, at_s: float, onset_s: float) -> None:
-        self.phase, self.cause = phase, cause
+        before, self.phase, self.cause = self.phase, phase, cause
         self._entered_s, self.onset_s = at_s, onset_s
         self._run = Sum()
         self.proof = Sum()
         self._flats = 0
         self._recovery.clear()
-        if phase == "warming":
+        if phase == "warming" and before != "cold":
             self._track.restart_climb()
 
     def _watch_return(self, batch: Batch, effective: float) -> None:
@@ -199,6 +200,32 @@ class Phases:
                 return
         if self._stays_flat(_STEADY_FLATS):
             self._settle(batch)
+        elif self._stuck_below():
+            self._settle_below(batch, self._track.climb.last_half())
+
+    def _stuck_below(self) -> bool:
+        """The curve lies below the level that it fell from, and climbs less than halfway back if at all."""
+        track, former = self._track, self.former
+        now = track.climb.last_half().rate
+        if former is None or now is None or not self._comparable or now >= former - track.least_step:
+            return False
+        if track.climb.total.scrapes < _STUCK_SCRAPES:
+            return False
+        trend = track.climb.whole(track.noise)
+        return trend is not None and trend.rise + _STUCK_ERRORS * trend.error <= _STUCK_SHARE * (former - now)
+
+    def _settle_below(self, batch: Batch, level: Sum) -> None:
+        """The fall is lasting: the rate stays below the level that it fell from."""
+        assert level.rate is not None
+        assert self.former is not None
+        cause, onset_s = self._signals.of_change(self.onset_s), self.onset_s
+        if level.rate <= self._config.collapse_share * self.former:
+            self._enter("collapsed", cause, batch.to_s, onset_s)
+            return
+        self._returned = None
+        self._track.settle(level)
+        self._enter("degraded", cause, batch.to_s, onset_s)
+        self._run.merge(level)
 
     def _settle(self, batch: Batch) -> None:
         """The curve is flat: say at which kind of level."""
@@ -206,23 +233,22 @@ class Phases:
         level = track.climb.last_half()
         rate, error = level.rate, track.error(level)
         assert rate is not None
+        former = self.former if self._comparable else None
+        below = former is not None and rate < former - track.least_step
+        if below and self._flats < _STEADY_FLATS + self._config.lasting_scrapes:
+            return
+        if below:
+            self._settle_below(batch, level)
+            return
         warmed = self._low.warmed(stretch)
         if rate <= self._config.low_rate and not (warmed and self._low.almost_nothing(level, error)):
             return
         if warmed and (self._low.almost_nothing(level, error) or self._low.below_ceiling(level, error)):
             self._enter("low", self._low_cause(), batch.to_s, stretch.from_s)
             return
-        former = self.former if self._comparable else None
-        below = former is not None and rate < former - track.least_step
-        if below and self._flats < _STEADY_FLATS + self._config.lasting_scrapes:
-            return
         self._returned = None
         track.settle(level)
-        if below:
-            self._enter("degraded", self._signals.of_change(self.onset_s), batch.to_s, self.onset_s)
-            self._run.merge(level)
-        else:
-            self._enter("steady", None, batch.to_s, batch.to_s)
+        self._enter("steady", None, batch.to_s, batch.to_s)
 
     def _low_cause(self) -> Cause:
         return self._signals.of_low_rate(self._track.climb.total.from_s)
@@ -253,10 +279,13 @@ class Phases:
     def _dipped(self) -> bool:
         """A fall is proven, and the curve already climbs out of it."""
         track = self._track
-        run, recent = track.proven_fall(), track.recent()
-        if run is None or run.rate is None or recent.rate is None:
+        run = track.proven_fall()
+        if run is None or run.rate is None:
             return False
-        return recent.rate - run.rate > _CLIMB_ERRORS * track.error(recent)
+        recent = track.recent(after_s=run.from_s)
+        if recent.rate is None or recent.scrapes >= run.scrapes:
+            return False
+        return recent.rate - run.rate > _CLIMB_ERRORS * track.careful_error(recent)
 
     def _leave_dip(self, batch: Batch, level: float) -> None:
         run = self._track.proven_fall() or self._track.drop.since
@@ -267,7 +296,7 @@ class Phases:
     def _dropped(self, level: float, burst: bool) -> bool:
         track, config = self._track, self._config
         run, recent = track.drop.since, track.recent()
-        if track.drop.score < track.threshold or run.rate is None or recent.rate is None:
+        if track.drop.proof < track.threshold or run.rate is None or recent.rate is None:
             return False
         lasting_s = config.burst_lasting_s if burst else config.lasting_s
         lasts = track.drop.votes >= config.lasting_scrapes and run.to_s - run.from_s >= lasting_s
@@ -294,9 +323,7 @@ class Phases:
         self.proof = run
 
     def _oscillate(self, batch: Batch) -> None:
-        turns_s = self._track.swings.turns(batch.to_s)
-        self._oscillation.begin(turns_s)
-        onset_s = self._oscillation.first_turn_s or batch.from_s
+        onset_s = self._track.swings.turns(batch.to_s)[0]
         former = self._track.level if self.phase == "steady" else (self.former if self._comparable else None)
         self._leave_level(former)
         self._enter("oscillating", self._signals.of_change(onset_s), batch.to_s, onset_s)
@@ -355,7 +382,6 @@ class Phases:
 
     def _from_oscillating(self, batch: Batch, effective: float) -> None:
         self._run.add(batch, effective)
-        if not self._oscillation.goes_on(batch, effective, self._config.swing_rate, _RECOVERY_SCORE):
-            self._oscillation.clear()
-            self._track.swings.clear()
+        if not self._track.swings.go_on(batch.to_s):
+            self._track.swings.calm(batch.to_s)
             self._enter("warming", None, batch.to_s, batch.to_s)

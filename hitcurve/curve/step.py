@@ -14,6 +14,7 @@ __all__ = ["StepTest", "threshold"]
 
 _DAY_S = 86_400.0
 _LEAST_REQUESTS_A_DAY = 86_400.0
+_SEARCH_COST = 1.0
 
 
 def threshold(requests_per_s: float, false_alarms_per_day: float) -> float:
@@ -25,11 +26,14 @@ class StepTest:
     """Score for "the rate is now ``then``" against "it is still ``now``"; 0 while nothing speaks for it."""
 
     def __init__(self) -> None:
-        self.score = 0.0
+        self.score = self._spare = 0.0
         self.since = Sum()
         """Evidence since the likeliest time of the step."""
         self.votes = 0
         """Scrapes among it that lie nearer to ``then`` than to ``now``."""
+        self.proof = 0.0
+        """The larger of the score and of the generalised likelihood ratio of ``since``, less what the search
+        for the best rate costs: a step larger than ``then`` is proven as soon as if its size had been known."""
 
     def observe(self, batch: Batch, effective: float, now: float, then: float, most: float) -> None:
         """Take in a batch, which may add ``most`` to the score at most."""
@@ -43,8 +47,23 @@ class StepTest:
         else:
             self.since.add(batch, effective)
             self.votes += abs(batch.rate - then) < abs(batch.rate - now)
+            self._spare += max(effective * max(gain, _divergence(batch.rate, before)) - most, 0.0)
+            self.proof = max(self.score, self._any_step(before, after) - _SEARCH_COST - self._spare)
+
+    def _any_step(self, before: float, after: float) -> float:
+        """Effective requests times the divergence of their rate from ``before``, on the side of ``after``."""
+        rate = self.since.rate
+        if rate is None or (rate - before) * (after - before) <= 0.0:
+            return 0.0
+        return self.since.effective * _divergence(rate, before)
 
     def clear(self) -> None:
-        self.score = 0.0
+        self.score = self.proof = self._spare = 0.0
         self.since = Sum()
         self.votes = 0
+
+
+def _divergence(rate: float, before: float) -> float:
+    """What one request with this rate says against ``before``, on average (Kullback and Leibler 1951)."""
+    rate = clipped(rate)
+    return rate * math.log(rate / before) + (1.0 - rate) * math.log((1.0 - rate) / (1.0 - before))

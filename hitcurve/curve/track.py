@@ -76,9 +76,10 @@ class Track:
         scatter = max(self.noise.scatter, math.sqrt(self._wander_squared))
         return max(config.step_rate, config.step_share * level, config.step_scatters * scatter)
 
-    def weigh(self, batch: Batch, rate: float) -> float:
-        """Effective requests of a batch. One that holds far more tokens than its requests (or, where they are not
-        counted, the scrapes before) usually do may owe them to one huge request, and proves no more than that."""
+    def _proving_requests(self, batch: Batch) -> float:
+        """Requests that a batch counts for. One that holds far more tokens than its requests (or, where they
+        are not counted, the scrapes before) usually do may owe them to one huge request, and proves no more
+        than that."""
         requests = batch.requests
         if batch.requests_known and self._size_requests >= _RECENT_EFFECTIVE:
             size = self._size_queries / self._size_requests
@@ -88,18 +89,19 @@ class Track:
             usual = max(before.queries for before, _ in list(self._recent)[-_USUAL_SCRAPES:])
             excess = max(0.0, batch.queries - usual)
             requests = min(requests, batch.queries**2 / (excess**2 + batch.queries**2 / requests))
-        return self.noise.effective(rate, requests)
+        return requests
 
     def add(self, batch: Batch) -> float:
         """Take in a batch for everything but the tests; returns its effective requests."""
         near = self.level if self.level is not None else self.recent().rate
-        effective = self.weigh(batch, batch.rate if near is None else near)
+        requests = self._proving_requests(batch)
+        effective = self.noise.effective(batch.rate if near is None else near, requests)
         if self.baseline is None and self._recent and not self.swings.swinging(batch.to_s):
             self.noise.learn_from_neighbours(self._recent[-1][0], batch)
         self.before = self.recent()
         self._recent.append((batch, effective))
         self.climb.add(batch, effective)
-        self.swings.add(batch, effective)
+        self.swings.add(batch, requests)
         return effective
 
     def pass_time(self, seconds: float, batch: Batch | None) -> None:
@@ -132,6 +134,11 @@ class Track:
             return 1.0
         return float(self.noise.variance(part.cautious_rate, part.requests, part.scrapes) ** 0.5)
 
+    def careful_error(self, part: Sum) -> float:
+        """The same of requests that hit or miss as a whole: at another level than the noise was learnt at they
+        may."""
+        return self.error(part) * float(max(1.0, self.noise.request_noise**-0.5))
+
     def test_steps(self, batch: Batch, effective: float, level: float) -> None:
         """Feed the tests for a collapse, a step down and a rise from ``level``, less what it may be wrong by."""
         step = self.least_step
@@ -155,7 +162,7 @@ class Track:
     def fallen(self, batch: Batch, level: float, share: float) -> bool:
         """The rate is proven to have fallen below a share of ``level``."""
         run = self.fall.since
-        if self.fall.score < self.threshold or run.rate is None:
+        if self.fall.proof < self.threshold or run.rate is None:
             return False
         last = float(self.noise.variance(batch.rate, batch.requests) ** 0.5)
         lowest = min(run.rate + self.error(run) / 2, batch.rate + last / 2)
@@ -164,7 +171,7 @@ class Track:
     def proven_fall(self) -> Sum | None:
         """The evidence since the onset of a fall of any depth, once it is proven."""
         for test in (self.fall, self.drop):
-            if test.score >= self.threshold:
+            if test.proof >= self.threshold:
                 return test.since
         return None
 

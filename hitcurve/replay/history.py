@@ -42,16 +42,21 @@ class TargetWindow:
 
 @dataclass(slots=True)
 class StateHistory:
-    """States as they followed each other."""
+    """States as they followed each other. ``last`` is ``None`` while scrapes fail: then nobody knows the state."""
 
     last: CurveState | None = None
     transitions: list[tuple[float, CurveState]] = field(default_factory=list)
 
     def add(self, at_s: float, state: CurveState) -> None:
         """Keep ``state``; it is a transition where its name or cause is new."""
-        if self.last is None or (self.last.state, self.last.cause) != (state.state, state.cause):
+        before = self.transitions[-1][1] if self.transitions else None
+        if before is None or (before.state, before.cause) != (state.state, state.cause):
             self.transitions.append((at_s, state))
         self.last = state
+
+    def lose(self) -> None:
+        """A scrape brought nothing."""
+        self.last = None
 
 
 @dataclass(slots=True)
@@ -82,10 +87,14 @@ class TargetHistory:
             self.failed.append(FailedScrape(at_s, readings[0].failure or "unknown"))
         for reading in readings:
             self._add_engine(reading)
+        for gone in self.engines.keys() - {reading.engine for reading in readings}:
+            self.engines[gone].states.lose()
         rates = {rate.window_s: rate for rate in total_windows(readings)}
         self.windows += [TargetWindow(self.target, at_s, length, rates.get(length)) for length in windows_s]
-        states = [reading.state for reading in readings if reading.state is not None]
-        if states:
+        states = [reading.state for reading in readings if reading.up and reading.state is not None]
+        if not up:
+            self.states.lose()
+        elif states:
             self.states.add(at_s, min(states, key=lambda state: _WORST_FIRST.index(state.state)))
         parts = [reading.interval for reading in readings if reading.interval is not None]
         interval = total_interval(parts)
@@ -106,5 +115,7 @@ class TargetHistory:
             engine.labels = reading.labels
         if reading.interval is not None:
             engine.intervals.append(reading.interval)
-        if reading.state is not None:
+        if not reading.up:
+            engine.states.lose()
+        elif reading.state is not None:
             engine.states.add(reading.at_s, reading.state)

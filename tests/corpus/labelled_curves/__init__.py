@@ -1,0 +1,1 @@
+"""Labelled hit-rate curves, and what a classifier makes of them."""
