@@ -1,6 +1,7 @@
 """SGLang's radix rules: what was seen on its caches 0.5.22, namespaces, policies, and what always holds."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -186,6 +187,18 @@ def test_pages_are_never_lost(requests: list[tuple[list[int], int, bool]], page_
     assert cache.free_pages + cache.evictable_pages == 40
     cache.make_room(40 * page_size)
     assert cache.free_pages == 40
+
+
+def test_simulate_finds_namespaces_that_run_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [{"extra_key": "tenant-", "lora": "1a"}, {"extra_key": "tenant-1", "lora": "a"}]
+    trace = tmp_path / "two.jsonl"
+    trace.write_text("".join(json.dumps({"token_ids": list(range(9)), **row}) + "\n" for row in rows))
+    with pytest.raises(SystemExit) as exit_:
+        main(["simulate", str(trace), "--rules", "sglang", "--page-size", "1", "--per-request", "--json"])
+    assert exit_.value.code == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["hit_tokens_per_request"] == [0, 8]
+    assert found["shared_namespaces"] == [[{**row, "cache_salt": None} for row in rows]]
 
 
 def test_simulate_workloads(capsys: pytest.CaptureFixture[str]) -> None:

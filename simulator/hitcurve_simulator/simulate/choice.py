@@ -127,7 +127,7 @@ def make_replay(choice: Choice, rows: Sequence[TraceRow]) -> Replay:
         return ExplicitReplay(settings)
     if choice.groups:
         return _group_replay(choice)
-    isolating = any(row.request.adapter or row.request.cache_salt for row in rows)
+    isolating = any(row.request.adapter or row.request.cache_salt or row.request.extra_key for row in rows)
     if choice.rules == "vllm":
         return VllmReplay(_vllm_settings(choice), isolating)
     return LedgerReplay(

@@ -30,7 +30,7 @@ class SglangRequests:
 
     def start(self, request: Request, output_tokens: int) -> Started | None:
         cache = self._cache
-        state = self._states.get(request.request_id) or cache.track(request)
+        state = self._states.get(request.request_id) or cache.track(request, request.extra_key)
         self._states[request.request_id] = state
         if not cache.start(state, self._prompt_room(request), max(output_tokens - 1, 0)):
             return None

@@ -88,6 +88,7 @@ class RowParser:
             max_output_tokens=max(output_tokens, 1),
             adapter=_name(values, "lora"),
             cache_salt=_name(values, "cache_salt"),
+            extra_key=_name(values, "extra_key"),
             skip_reading_prefix_cache=bool(values.get("skip_reading_prefix_cache", False)),
             block_contents=None if token_ids is not None else tuple((block_ids or ())[:full]),
             prompt_length=None if token_ids is not None else length,

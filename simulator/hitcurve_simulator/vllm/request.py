@@ -32,6 +32,8 @@ class Request:
     """True for prompt_logprobs and the like: such a request does not read the cache, but writes to it."""
     block_contents: Sequence[Hashable] | None = None
     prompt_length: int | None = None
+    extra_key: str | None = None
+    """What SGLang also keeps requests apart by; vLLM knows none."""
 
     @property
     def prompt_tokens(self) -> int:
