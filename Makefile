@@ -7,7 +7,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 docs_output ?= site
 
-.PHONY: docs help venv vllm-env oracles oracles-full compat demo test lint bench clean
+.PHONY: docs mutants help venv vllm-env oracles oracles-full compat demo test lint bench clean
 
 help:
 	@echo "make demo      the whole suite on this machine, ending in one HTML report"
@@ -18,6 +18,7 @@ help:
 	@echo "make venv      .venv with everything but a real engine"
 	@echo "make oracles   other engines' own caches, for tests of the cache rules (450 MB)"
 	@echo "make oracles-full  10,000 random sequences against each of them (an hour or two)"
+	@echo "make mutants   engines with one planted defect each: does a drill catch it? (ten minutes)"
 	@echo "make compat    the engine patch on every vLLM release since 0.8.5 (fetches 3 GB of wheels, keeps 0.9 GB)"
 	@echo "make vllm-env  .venv-vllm with a real vLLM for CPU (3.4 GB)"
 
@@ -36,6 +37,9 @@ oracles: $(VENV_STAMP) vllm-env
 
 oracles-full: oracles
 	$(BIN)/python tests/real_vllm/oracles/run.py --sequences 10000
+
+mutants: $(VENV_STAMP)
+	$(BIN)/python tests/mutants/run.py
 
 compat: $(VENV_STAMP) vllm-env
 	$(BIN)/python tests/real_vllm/compat/run.py

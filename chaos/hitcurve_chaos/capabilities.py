@@ -4,6 +4,7 @@ import importlib.util
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
+from hitcurve.scrape import fetch
 from hitcurve_chaos.calls import NoAnswer, Transport
 from hitcurve_chaos.engine_counters import read_counters
 from hitcurve_chaos.opened import Drivers
@@ -26,6 +27,7 @@ Need = Literal[
     "two_adapters",
     "replicas",
     "environment",
+    "hash_roots",
     "exporter_installed",
     "pause",
     "stop",
@@ -44,6 +46,7 @@ ONE_PIXEL = (
 )
 """An image of one pixel."""
 _TIMEOUT_S = 10.0
+_LARGEST_PAGE = 32 * 1024 * 1024
 _MOST_POOL_TOKENS = 400_000
 _DRIVEN = ("pause", "stop", "kill", "kill_core", "start", "memory_limit", "cut_network")
 _WORDS = {
@@ -80,6 +83,7 @@ class Capabilities:
             "two_adapters": self._no_two_adapters,
             "replicas": lambda: None if target.replicas else "the target names no other replica",
             "environment": self._no_environment,
+            "hash_roots": self._no_hash_roots,
             "exporter_installed": _no_exporter,
             "replica_kill": self._no_replica_kill,
         }
@@ -165,6 +169,13 @@ class Capabilities:
             if self._drivers.of(one) is None:
                 return f"the environment of '{one.name}' cannot be read: {self._drivers.why_none(one)}"
         return None
+
+    def _no_hash_roots(self) -> str | None:
+        """The page of a patched engine tells them; else the environment decides them."""
+        page = fetch(f"{self._target.engine}/metrics", _TIMEOUT_S, _LARGEST_PAGE)
+        if isinstance(page.body, bytes) and b"\nhitcurve_engine_hash_root_info{" in page.body:
+            return None
+        return self._no_environment()
 
     def _no_replica_kill(self) -> str | None:
         for replica in self._target.replicas:

@@ -79,7 +79,7 @@ HASH_SEED_DISAGREEMENT = drill(
     act=_act,
     expectations=(Expectation("roots", "different roots of block hashes among the replicas", AtMost(1)),),
     conditions=(Expectation("replicas", "replicas that were compared", AtLeast(2)),),
-    needs=("replicas", "environment"),
+    needs=("replicas", "hash_roots"),
     story=Story(
         fault="None: the algorithm of /metrics, the version and PYTHONHASHSEED of each process decide its root. "
         "Unset, vLLM draws it: before 0.29 always, since then for the xxhash family.",

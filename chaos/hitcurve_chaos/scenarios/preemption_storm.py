@@ -12,7 +12,8 @@ from hitcurve_chaos.scenarios.scenario import Bench, Story
 
 __all__ = ["PREEMPTION_STORM"]
 
-_PROMPTS_SHARE = 0.85
+# Above 1, so that some wait for their first block while others run.
+_PROMPTS_SHARE = 1.1
 _OUTPUTS_SHARE = 0.4
 _COMPARED = 2
 

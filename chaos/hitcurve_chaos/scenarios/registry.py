@@ -30,6 +30,7 @@ from hitcurve_chaos.scenarios.reset_prefix_cache import RESET_PREFIX_CACHE
 from hitcurve_chaos.scenarios.restart import CORE_KILL, RESTART_KILL, RESTART_TERM
 from hitcurve_chaos.scenarios.salt_storm import SALT_STORM
 from hitcurve_chaos.scenarios.scenario import Scenario
+from hitcurve_chaos.scenarios.shared_prefix_outlives import SHARED_PREFIX_OUTLIVES
 from hitcurve_chaos.scenarios.short_prefixes import SHORT_PREFIXES
 from hitcurve_chaos.scenarios.slow_network import SLOW_NETWORK
 from hitcurve_chaos.scenarios.telemetry_lost import TELEMETRY_LOST
@@ -66,6 +67,7 @@ SCENARIOS: dict[str, Scenario] = {
         HASH_SEED_DISAGREEMENT,
         ABORT_STORM,
         PREEMPTION_STORM,
+        SHARED_PREFIX_OUTLIVES,
         EVICTION_ORDER,
         EXPORTER_CLOCK_JUMP,
         TELEMETRY_LOST,

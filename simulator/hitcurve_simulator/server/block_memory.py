@@ -27,6 +27,9 @@ class BlockMemory:
         self._block_size = block_size
         self._held: dict[int, int] = {}
         self._without_logits: set[str] = set()
+        self._due: dict[str, list[int]] = {}
+        self.written = 0
+        """Counts up whenever blocks are written, after which anybody may read something else."""
 
     def wrong(self, state: RequestState) -> int | None:
         """What the request read instead of its own prompt; ``None`` where it read what it should.
@@ -38,9 +41,14 @@ class BlockMemory:
         blocks = state.prompt_tokens // self._block_size
         if not blocks or len(state.blocks) < blocks:
             return None
-        read = self._held.get(state.blocks[blocks - 1])
-        due = self._computed(state, 0, blocks, _root(state.request))[-1]
-        return None if read is None or read == due else read
+        due = self._due.get(state.request_id)
+        if due is None:
+            due = self._due[state.request_id] = self._computed(state, 0, blocks, _root(state.request))
+        for block, expected in zip(state.blocks, due, strict=False):
+            read = self._held.get(block, expected)
+            if read != expected:
+                return read
+        return None
 
     def stored(self, state: RequestState, first_block: int, end_block: int) -> None:
         """The request computed these blocks on top of the block before them, whatever that holds."""
@@ -48,6 +56,7 @@ class BlockMemory:
         if first_block:
             before = self._held.get(state.blocks[first_block - 1], before)
         computed = self._computed(state, first_block, end_block, before)
+        self.written += 1
         self._held.update(zip(state.blocks[first_block:end_block], computed, strict=True))
 
     def scheduled(self, state: RequestState, hit_tokens: int) -> None:
@@ -57,6 +66,7 @@ class BlockMemory:
 
     def finished(self, state: RequestState) -> None:
         self._without_logits.discard(state.request_id)
+        self._due.pop(state.request_id, None)
 
     def looked_up(self, state: RequestState, hit_tokens: int) -> None:
         """Finding a block does not change it."""

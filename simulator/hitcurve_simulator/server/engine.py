@@ -57,10 +57,12 @@ class Replies:
 
     def __call__(self, state: RequestState) -> int:
         sequence = self.sequences[state.request_id]
-        if self.memory is not None and sequence.admissions_read <= state.preemptions:
-            sequence.admissions_read = state.preemptions + 1
-            wrong = self.memory.wrong(state)
+        memory = self.memory
+        if memory is not None and not sequence.misread and sequence.read_after != memory.written:
+            sequence.read_after = memory.written
+            wrong = memory.wrong(state)
             if wrong is not None:
+                sequence.misread = True
                 sequence.reply = misread(sequence.reply, state.output_tokens, wrong)
         return sequence.reply[state.output_tokens]
 

@@ -37,8 +37,10 @@ class Sequence:
     finished: SequenceReason | None = None
     hit_tokens: int = 0
     preemptions: int = 0
-    admissions_read: int = 0
-    """Admissions after which it was seen what the blocks hold."""
+    read_after: int = -1
+    """How often blocks had been written when it was last seen what its own hold."""
+    misread: bool = False
+    """Its blocks held something else, and its reply goes on from that."""
     scheduled_s: float | None = None
     first_token_s: float | None = None
     last_token_s: float | None = None
