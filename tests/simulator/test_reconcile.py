@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from hitcurve.cli import main
+from hitcurve.reading import Reading, as_json
 from hitcurve_simulator.server.settings import EngineSettings
 
 Run = Callable[..., tuple[int, str, str]]
@@ -274,6 +275,36 @@ def test_recorded_scrapes_have_a_window(run: Run, tmp_path: Path) -> None:
     assert (code, found["verdict"], found["requests"], found["warm_requests"]) == (0, "ok", 2, 1)
     assert found["rows"][0]["hit_tokens"] == {"ceiling": 32, "prediction": 32, "measurement": 32.0}
     assert "1 requests were sent after the counters were read and are left out" in found["notes"]
+
+
+def test_the_readings_of_a_run_folder_are_counters_too(run: Run, tmp_path: Path) -> None:
+    def reading(at_s: float, queries: float, hits: float, **more: Any) -> dict[str, Any]:
+        values = Reading(
+            target="http://e/metrics",
+            engine="0",
+            at_s=at_s,
+            up=True,
+            query_tokens_total=queries,
+            hit_tokens_total=hits,
+            block_size=16,
+            pool_blocks=41,
+            **more,
+        )
+        return as_json(values)
+
+    file = tmp_path / "readings.jsonl"
+    log = written(tmp_path / "log.jsonl", LOG)
+    written(file, [reading(1.0, 500, 20), reading(2.0, 540, 20), reading(3.0, 580, 52)])
+    code, found = answer(run, "--recorded", tmp_path, "--log", log)
+    assert (code, found["verdict"]) == (0, "ok")
+    assert found["rows"][0]["hit_tokens"] == {"ceiling": 32, "prediction": 32, "measurement": 32.0}
+    assert found["engines"][0]["pool_blocks"] == 40
+    written(file, [reading(1.0, 500, 20), reading(3.0, 580, 52, resets_total=1)])
+    code, found = answer(run, "--recorded", tmp_path, "--log", log)
+    assert (code, found["reasons"]) == (1, ["engine 0: its prefix cache was reset meanwhile"])
+    written(file, [reading(1.0, 500, 20)])
+    code, _, err = run("--recorded", tmp_path, "--log", log)
+    assert (code, "holds 1 good readings" in err) == (2, True)
 
 
 def test_several_engines_need_to_know_who_served_what(run: Run, tmp_path: Path) -> None:
