@@ -20,7 +20,7 @@ from hitcurve_chaos.scenarios.registry import SCENARIOS
 from hitcurve_chaos.suite import Suite, plan_suite
 from hitcurve_chaos.targets import Target
 
-OPTIONS = ("--patched", "--speed", "10", "--max-model-len", "2048")
+OPTIONS = ("--speed", "10", "--max-model-len", "2048")
 DRILLS = [
     name
     for name, scenario in SCENARIOS.items()
@@ -36,10 +36,10 @@ SHORT: dict[str, object] = {
 }
 
 
-def run(folder: Path, names: list[str], *, options: tuple[str, ...] = (), **settings: object) -> Results:
+def run(folder: Path, names: list[str], *, options: tuple[str, ...] = ("--patched",)) -> Results:
     start = StartSpec(replicas=2, pool_blocks=512, options=(*OPTIONS, *options))
     target = Target("own", "http://127.0.0.1:0", "", start=start)
-    planned = plan_suite(Suite("s", "S", [(name, {}) for name in names]), short_for(names) | settings, 7)
+    planned = plan_suite(Suite("s", "S", [(name, {}) for name in names]), short_for(names), 7)
     return carry_out(RunRequest(target, planned, folder, 7), Silent())
 
 
