@@ -5,7 +5,7 @@ parsed tell what the next one is: the same JSON with another string in one place
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 __all__ = ["SameEvent"]
@@ -23,17 +23,26 @@ class SameEvent:
         self._behind = b""
         self._lessons = 0
 
-    def text_of(self, data: bytes) -> str | None:
-        """The text of an event that equals the learned one but for it; ``None`` where it has to be parsed."""
+    def texts_of(self, events: Sequence[bytes]) -> tuple[int, str]:
+        """How many of the first events equal the learned one but for their text, and all that text.
+
+        What remains has to be parsed.
+        """
         before, behind = self._before, self._behind
-        if before is None or not (data.startswith(before) and data.endswith(behind)):
-            return None
-        try:
-            text = data[len(before) : len(data) - len(behind)].decode()
-        except UnicodeDecodeError:
-            return None
-        # Printable characters without these two are what they look like in a JSON string.
-        return text if text and '"' not in text and "\\" not in text and text.isprintable() else None
+        if before is None:
+            return 0, ""
+        start, end = len(before), -len(behind)
+        texts = []
+        for data in events:
+            if not (data.startswith(before) and data.endswith(behind)) or len(data) <= start - end:
+                break
+            texts.append(data[start:end])
+        while texts:
+            found = _plain(texts)
+            if found is not None:
+                return len(texts), found
+            texts = texts[: len(texts) // 2]
+        return 0, ""
 
     def learn(self, data: bytes, event: Mapping[str, Any]) -> None:
         """Remember a parsed event, where text is all that it brings."""
@@ -46,6 +55,16 @@ class SameEvent:
         if start >= 0 and data.startswith(text.encode() + b'"', start):
             self._before = data[:start]
             self._behind = data[start + len(text) :]
+
+
+def _plain(texts: list[bytes]) -> str | None:
+    """The texts as one; ``None`` where one of them may not be what it looks like in a JSON string."""
+    try:
+        # Each by itself: half a character may not be completed by the next text.
+        text = "".join([text.decode() for text in texts])
+    except UnicodeDecodeError:
+        return None
+    return text if '"' not in text and "\\" not in text and text.isprintable() else None
 
 
 def _only_text(event: Mapping[str, Any]) -> tuple[str, str] | None:

@@ -2,7 +2,7 @@
 
 import time
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -10,6 +10,7 @@ from geventhttpclient import HTTPClient
 from locust.env import Environment
 
 from hitcurve_loadtests.openai_api import PATHS, request_body, request_headers
+from hitcurve_loadtests.post_connections import PostConnections
 from hitcurve_loadtests.prompt_log import PROMPTS_FILE, PromptLog
 from hitcurve_loadtests.prompts import Prompt
 from hitcurve_loadtests.records import RequestRecord
@@ -33,6 +34,19 @@ class Destination:
     host: str
     client: HTTPClient
     base_path: str
+    connections: int
+    timeout_s: float
+
+    def posting_to(self, path: str, headers: Mapping[str, str]) -> PostConnections:
+        """Connections for requests of one kind."""
+        parts = urlsplit(self.host)
+        return PostConnections(
+            f"{parts.scheme}://{parts.netloc}{self.base_path}{path}",
+            headers,
+            connections=self.connections,
+            connect_timeout_s=_CONNECT_TIMEOUT_S,
+            timeout_s=self.timeout_s,
+        )
 
 
 def destination(host: str, *, connections: int, timeout_s: float) -> Destination:
@@ -40,11 +54,10 @@ def destination(host: str, *, connections: int, timeout_s: float) -> Destination
     parts = urlsplit(host)
     client = HTTPClient.from_url(
         f"{parts.scheme}://{parts.netloc}",
-        concurrency=connections,
         connection_timeout=_CONNECT_TIMEOUT_S,
         network_timeout=timeout_s,
     )
-    return Destination(host, client, parts.path.rstrip("/").removesuffix("/v1"))
+    return Destination(host, client, parts.path.rstrip("/").removesuffix("/v1"), connections, timeout_s)
 
 
 class RequestSender:
@@ -66,14 +79,14 @@ class RequestSender:
     ) -> None:
         self._settings = settings
         self._destinations = destinations
-        self._paths = [place.base_path + PATHS[settings.api] for place in destinations]
+        headers = request_headers(settings)
+        self._posting = [place.posting_to(PATHS[settings.api], headers) for place in destinations]
         self._models = models
         self._traffic = traffic
         self._count = count
         self.totals = totals
         self._environment = environment
         self._finished = finished
-        self._headers = request_headers(settings)
         wanted = settings.out if settings.log_prompts else None
         self._prompts = None if wanted is None else PromptLog(wanted / PROMPTS_FILE)
 
@@ -84,7 +97,7 @@ class RequestSender:
         body = request_body(prompt, model, self._settings)
         at_s = time.time()
         late_s = None if due_s is None else max(time.perf_counter() - due_s, 0.0)
-        measured = stream_request(self._destinations[place].client, self._paths[place], body, self._headers)
+        measured = stream_request(self._posting[place], body)
         self._traffic.answered(prompt, measured.text if measured.outcome == "ok" else None)
         record = self._record(prompt, number, model, at_s, late_s, measured)
         self.totals.add(record, self._destinations[place].host)

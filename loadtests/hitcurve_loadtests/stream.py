@@ -100,13 +100,16 @@ class StreamMeter:
         if self._is_events is False:
             self._body.append(data)
             return
-        for event in self._events.feed(data):
-            if (text := self._same_event.text_of(event)) is None:
-                self._take_event(at_s, event)
-            else:
+        events = self._events.feed(data)
+        while events:
+            known, text = self._same_event.texts_of(events)
+            if known:
                 self._text.append(text)
-                self._content_events += 1
+                self._content_events += known
                 self._last_token_s = at_s
+            if known < len(events):
+                self._take_event(at_s, events[known])
+            events = events[known + 1 :]
 
     def finish(self, at_s: float | None = None, *, reason: str | None = None) -> StreamMeasurement:
         """The measurement; ``reason`` tells why reading ended early (a broken connection, a timeout)."""
@@ -151,7 +154,8 @@ class StreamMeter:
         if (usage := event.get("usage")) is not None:
             self._usage = read_usage(usage)
         self._take_choices(at_s, event.get("choices"))
-        self._same_event.learn(data, event)
+        if not self._complete:
+            self._same_event.learn(data, event)
 
     def _take_choices(self, at_s: float, choices: object) -> None:
         any_token = any_content = False

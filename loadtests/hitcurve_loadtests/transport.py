@@ -1,12 +1,12 @@
 """Sends one request and reads its stream line by line. Imports gevent's HTTP client: for the load process only."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from gevent import Timeout
-from geventhttpclient import HTTPClient
 from geventhttpclient.response import HTTPParseError
 
+from hitcurve_loadtests.post_connections import PostConnections
 from hitcurve_loadtests.stream import StreamMeasurement, StreamMeter
 
 __all__ = ["BROKEN", "explain", "stream_request"]
@@ -16,12 +16,7 @@ BROKEN = (OSError, HTTPParseError, Timeout)
 
 
 def stream_request(
-    client: HTTPClient,
-    path: str,
-    body: bytes,
-    headers: Mapping[str, str],
-    *,
-    clock: Callable[[], float] = time.perf_counter,
+    connections: PostConnections, body: bytes, *, clock: Callable[[], float] = time.perf_counter
 ) -> StreamMeasurement:
     """Post ``body`` and measure the answer while it arrives; a broken connection is a failed measurement.
 
@@ -30,7 +25,7 @@ def stream_request(
     """
     started_s = clock()
     try:
-        response = client.request("POST", path, body=body, headers=headers)
+        response = connections.post(body)
     except BROKEN as error:
         return StreamMeter(status=None, started_s=started_s).finish(clock(), reason=explain(error))
     meter = StreamMeter(status=response.status_code, started_s=started_s)
