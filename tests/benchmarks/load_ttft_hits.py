@@ -89,9 +89,10 @@ def main() -> None:
             rate, times = ttft(url, shared, Path(folder) / f"shared-{shared}")
             median = statistics.median(times)
             whole = median if whole is None else whole
+            least, middle, most = (f"{1e3 * time_s:.1f}" for time_s in (min(times), median, max(times)))
             print(
-                f"  hit rate {rate:.4f}: {1e3 * median:7.1f} ms ({1e3 * min(times):.1f} to {1e3 * max(times):.1f});"
-                f" a miss takes {whole / median:6.2f} times as long, 1/(1-h) {1 / (1 - rate):6.2f}",
+                f"  hit rate {rate:.4f}: {middle} ms ({least} to {most}), a miss takes {whole / median:.2f} times "
+                f"as long, 1/(1-h) is {1 / (1 - rate):.2f}",
                 flush=True,
             )
 

@@ -18,14 +18,16 @@ def write(folder: Path, ttfts: list[float], cached: int | None, **summary: Any) 
     (folder / "load-load.json").write_text(json.dumps(values))
     lines = [
         {
-            "load": "load", "group": f"g{number}", "number": number, "worker": 0, "outcome": "ok",
-            
-                "ttft_s": ttft,
-                "tpot_s": None,
-                "duration_s": 2 * ttft,
-                "prompt_tokens": 100,
-                "cached_tokens": cached
-            ,
+            "load": "load",
+            "group": f"g{number}",
+            "number": number,
+            "worker": 0,
+            "outcome": "ok",
+            "ttft_s": ttft,
+            "tpot_s": None,
+            "duration_s": 2 * ttft,
+            "prompt_tokens": 100,
+            "cached_tokens": cached,
         }
         for number, ttft in enumerate(ttfts, start=1)
     ]

@@ -138,6 +138,37 @@ def test_a_trace_is_replayed_at_its_times(engine: Any, load: Any, tmp_path: Path
     assert load(*words, "--users", 2).summary["requests"]["sent"] == 3
 
 
+def test_requests_become_columns(engine: Any, load: Any, tmp_path: Path, read_lines: Any) -> None:
+    pyarrow = pytest.importorskip("pyarrow.parquet", reason="pyarrow comes with the extra 'parquet'")
+    words = ["unique", "--host", engine.url, "--users", 1, "--requests", 3, "--out", tmp_path, "--parquet"]
+    for name in ("one", "two"):
+        assert load(*words, "--name", name).code == 0
+    table = pyarrow.read_table(tmp_path / "requests-two.parquet")
+    assert table.to_pylist() == [line for line in read_lines(tmp_path / "requests.jsonl") if line["load"] == "two"]
+    assert str(table.schema.field("prompt_tokens").type) == "int32"
+
+
+def test_a_profile_with_adapters_needs_their_names(engine: Any, load: Any) -> None:
+    ended = load("adapters-uniform", "--host", engine.url, "--model", "only")
+    assert ended.code == 2
+    assert ended.err == (
+        "hitcurve: the profile 'adapters-uniform' asks 4 adapters and 1 are named; name each with --model.\n"
+    )
+
+
+def test_late_sending_is_shown_and_makes_the_run_invalid(engine: Any, load: Any, good_stream: Any) -> None:
+    engine.answer = lambda exchange: good_stream(["a"], first_s=0.1)
+    ended = load(
+        *("unique", "--host", engine.url, "--rate", 100, "--arrivals", "constant", "--requests", 8),
+        *("--max-in-flight", 1, "--max-lag", 0.2, "--json"),
+    )
+    assert (ended.code, ended.summary["verdict"]) == (1, "invalid")
+    assert "requests were sent late by" in ended.summary["reasons"][-1]
+    since_sent, since_due = (ended.summary["ttft_s"][name]["max"] for name in ("all", "since_scheduled"))
+    # The eighth was due after 0.07 s and had to wait for seven others.
+    assert since_due > since_sent + 0.5
+
+
 def test_unknown_cached_tokens_are_unknown(engine: Any, load: Any, good_stream: Any) -> None:
     engine.answer = lambda exchange: good_stream(["a"], cached_tokens=None)
     summary = load("unique", "--host", engine.url, "--users", 1, "--requests", 2, "--json").summary
