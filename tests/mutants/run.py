@@ -1,6 +1,6 @@
 """Engines with one planted defect each, judged by the drills: which scenario catches which mutant?
 
-``python tests/mutants/run.py [MUTANT…] [--healthy N] [--out FOLDER]`` starts two simulated engines for each mutant,
+``python tests/mutants/run.py [MUTANT…] [--healthy N] [--out FOLDER]`` starts two simulated engines per mutant,
 runs the drills of the suite ``nightly`` that need no container and no load of minutes, and prints which scenarios
 catch it. ``--healthy N`` first runs the same on healthy engines with N seeds, of which none may fail. With all
 mutants it writes ``docs/mutants.json`` and ``docs/mutants.md``. Exit code 1 where a mutant is caught by nothing,
