@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from statistics import quantiles
 
-from hitcurve_chaos.correctness import COMPARED, WORST
+from hitcurve_chaos.correctness import ANSWERED, COMPARED, WORST
 from hitcurve_chaos.hypothesis import AtMost, Expectation, Judgement
 from hitcurve_chaos.measure import NEVER, measure, sentence
 from hitcurve_chaos.scenario_run import ScenarioRun
@@ -152,7 +152,7 @@ def _correctness(run: ScenarioRun, numbers: dict[str, Number]) -> list[Expectati
         return []
     numbers.update(correctness.numbers())
     compared = [COMPARED] if not correctness.near_ties else []
-    return [*WORST, *compared]
+    return [*WORST, *compared, ANSWERED]
 
 
 def _compare(expectations: Sequence[Expectation], numbers: dict[str, Number]) -> list[Judgement]:

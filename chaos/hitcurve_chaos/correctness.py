@@ -13,7 +13,7 @@ from hitcurve_chaos.hypothesis import AtLeast, AtMost, Expectation
 from hitcurve_chaos.probe import Probe, ProbeAnswer
 from hitcurve_chaos.verdict import Number
 
-__all__ = ["COMPARED", "WORST", "Correctness"]
+__all__ = ["ANSWERED", "COMPARED", "WORST", "Correctness"]
 
 WORST = (
     Expectation("wrong_outputs", "answers from the cache that differ from the computed ones", AtMost(0)),
@@ -22,6 +22,7 @@ WORST = (
     ),
 )
 """Judged first, in every scenario."""
+ANSWERED = Expectation("unanswered_checks", "requests of the correctness probe that were not answered", AtMost(0))
 COMPARED = Expectation(
     "outputs_compared", "answers from the cache that were compared with computed ones", AtLeast(1)
 )
@@ -56,6 +57,7 @@ class Correctness:
             "impossible_hit_tokens": self.impossible_tokens if self.tells_cached else None,
             "outputs_compared": self.compared,
             "near_ties": self.near_ties,
+            "unanswered_checks": len(self.unanswered),
         }
 
     def check(self, when: str, *, model: str | None = None) -> None:
@@ -142,9 +144,9 @@ class Correctness:
         self.findings.append(f"IMPOSSIBLE HIT: {what}")
 
     def new_salt(self) -> str:
-        """A salt nobody used."""
+        """A salt nobody used, of letters and digits: vLLM refuses some others."""
         self._serial += 1
-        return f"hitcurve-{self._serial}-" + "".join(map(chr, self.probe.new_tokens(12)))
+        return f"hitcurve-{self._serial}-{self.probe.new_word()}"
 
     def _against_salted(
         self, prompt: Sequence[int], what: str, model: str | None, may_hit: int | None = None

@@ -81,6 +81,10 @@ class Probe:
         """A prompt of so many random words; at least as many tokens for any tokenizer."""
         return " ".join("".join(self._random.choices(_LETTERS, k=4)) for _ in range(words))
 
+    def new_word(self) -> str:
+        """Letters that no other run draws."""
+        return "".join(self._nonce.choices(_LETTERS, k=_NONCE_TOKENS))
+
     def new_tokens(self, count: int) -> list[int]:
         """A prompt of exactly so many random token ids, the first of which no other run draws."""
         unique = min(count, _NONCE_TOKENS)

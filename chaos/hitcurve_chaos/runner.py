@@ -170,7 +170,9 @@ class _Run:
             for place, (scenario, settings) in enumerate(planned):
                 rest = planned[place:]
                 self._begun += 1
-                reason = self.capabilities.lack(scenario.needs) if scenario.needs else None
+                # A silent engine lacks nothing: it is judged, not skipped.
+                asked = scenario.needs and self._why_not_started() is None
+                reason = self.capabilities.lack(scenario.needs) if asked else None
                 if reason is not None:
                     self._skip(scenario, reason)
                     continue
@@ -226,15 +228,12 @@ class _Run:
             load_problem=self._load_problem,
             judges_requests=self._background is not None,
         )
-        unrestored = next((v.scenario for v in self.verdicts if not v.restored), None)
-        silenced = self._silenced_by
+        refusal = self._why_not_started()
         if self.active is not None:
             self.active.begin(scenario.name)
         try:
-            if unrestored is not None:
-                run.aborted = f"not started, {NOT_RESTORED} after {unrestored}"
-            elif silenced is not None:
-                run.aborted = f"not started, the engine completes no request since {silenced}"
+            if refusal is not None:
+                run.aborted = refusal
             else:
                 run.proceed()
         except KeyboardInterrupt:
@@ -255,6 +254,15 @@ class _Run:
             write_verdicts(self.folder, self.verdicts)
             journal.write(scenario.name, "scenario_finished", **as_json(verdict))
             self.progress.verdict(verdict)
+
+    def _why_not_started(self) -> str | None:
+        """Why no further scenario is started; ``None`` where one may be."""
+        unrestored = next((v.scenario for v in self.verdicts if not v.restored), None)
+        if unrestored is not None:
+            return f"not started, {NOT_RESTORED} after {unrestored}"
+        if self._silenced_by is not None:
+            return f"not started, the engine completes no request since {self._silenced_by}"
+        return None
 
     def _load_problem(self) -> str | None:
         return self._background.problem() if self._background is not None else None

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from hitcurve_chaos.correctness import COMPARED, WORST
+from hitcurve_chaos.correctness import ANSWERED, COMPARED, WORST
 from hitcurve_chaos.hypothesis import Expectation
 from hitcurve_chaos.parameters import COMMON_PARAMETERS, Parameter, resolve
 from hitcurve_chaos.scenarios.registry import SCENARIOS
@@ -35,7 +35,7 @@ def page(scenario: Scenario) -> str:
     """Markdown: hypothesis, fault, signature, recovery, rollback, safety, parameters, needs."""
     settings = resolve(scenario.all_parameters(), {})
     load, story = scenario.under_load, scenario.story
-    expectations = [*WORST, COMPARED, *scenario.expectations(settings)]
+    expectations = [*WORST, COMPARED, ANSWERED, *scenario.expectations(settings)]
     kind = "judged by the curve, under load" if load else "drill on an idle engine"
     lines = [
         f"# {scenario.title}",

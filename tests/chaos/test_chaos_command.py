@@ -80,12 +80,13 @@ def test_run_prints_verdicts_writes_junit_and_exits_0(
     assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == (str(len(names)), "0", "0")
     assert [name for name in names if "." not in name] == ["reset-prefix-cache", "pool-pressure"]
     # A case for each hypothesis, the worst that a cache can do first.
-    assert names[1:4] == [
+    assert names[1:5] == [
         "reset-prefix-cache.wrong_outputs",
         "reset-prefix-cache.impossible_hit_tokens",
         "reset-prefix-cache.outputs_compared",
+        "reset-prefix-cache.unanswered_checks",
     ]
-    assert names[4:9] == [
+    assert names[5:10] == [
         "reset-prefix-cache.fall_beyond_noise",
         "reset-prefix-cache.scrapes_to_fall",
         "reset-prefix-cache.scrapes_to_name",

@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -125,6 +126,14 @@ def test_what_was_not_answered_is_not_compared(tmp_path: Path) -> None:
     assert correctness.same(silent, answered, "it") is None
     assert correctness.same(answered, ProbeAnswer(True, 0, 20), "it") is None
     assert correctness.numbers()["wrong_outputs"] is None, "no value, which passes nothing"
+
+
+def test_salts_are_letters_and_digits_and_no_salt_comes_twice(tmp_path: Path) -> None:
+    """vLLM 0.32 refuses salts with '@', '/', '\\' or NUL, and ones longer than 128 characters."""
+    probe = Probe(TARGET, TinyEngine(), random.Random(1), SystemClock(), tmp_path / "r.jsonl")
+    salts = [Correctness(probe, BLOCK, True).new_salt() for _ in range(50)]
+    assert len(set(salts)) == 50
+    assert all(re.fullmatch(r"[a-z0-9-]{1,128}", salt) for salt in salts)
 
 
 def test_two_runs_with_one_seed_draw_prompts_that_share_no_block(tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def test_the_run_folder_holds_what_its_contract_says(scripted: ModuleType, world
         "problems",
         "judgements",
     ]
-    assert [judged["met"] for judged in written["judgements"]] == [True] * 8
+    assert [judged["met"] for judged in written["judgements"]] == [True] * 9
     assert written["numbers"] == verdict.numbers
     readings = [json.loads(line) for line in (world.folder / "readings.jsonl").read_text().splitlines()]
     assert [reading["at_s"] for reading in readings] == [reading.at_s for reading in world.readings]
