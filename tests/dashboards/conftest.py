@@ -108,8 +108,9 @@ class Fleet:
 
 
 class PatchedPage:
-    """A page with every metric of the engine patch, of two adapters; all but drops and errors grow."""
+    """A page with every metric of the engine patch, of two adapters; all counters grow but those of trouble."""
 
+    TROUBLE = ("dropped", "errors", "stale_hit")
     REASONS = ("compulsory", "capacity", "reset", "isolated", "tail", "stranded", "unknown")
     VALUES: ClassVar = {"adapter": ("", "chat"), "reason": REASONS, "key": ("adapter", "salt", "image")}
 
@@ -134,7 +135,7 @@ class PatchedPage:
     def lines(self) -> Iterator[str]:
         passed_s = time.monotonic() - self._started_s
         for metric in ENGINE_PATCH_CATALOGUE:
-            grown = 0.0 if "dropped" in metric.name or "errors" in metric.name else passed_s * 10
+            grown = 0.0 if any(word in metric.name for word in self.TROUBLE) else passed_s * 10
             yield f"# TYPE {metric.name} {metric.kind}"
             for values in itertools.product(*(self.VALUES.get(label, ("x",)) for label in metric.labels)):
                 pairs = [*zip(metric.labels, values, strict=True), ("engine", "0"), ("model_name", "patched")]
