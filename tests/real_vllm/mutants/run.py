@@ -2,8 +2,8 @@
 
 ``python tests/real_vllm/mutants/run.py [MUTANT…] [--healthy]`` starts one server per mutant (``make vllm-env``),
 runs the drills below, and prints which catch it. ``--healthy`` first judges a server without a defect. With all
-mutants it writes ``docs/mutants_vllm.json``. Exit code 1 where a mutant is caught by nothing, or the healthy server
-by anything.
+mutants it writes ``docs/mutants_vllm.json``. Exit code 1 where a mutant is caught by nothing, or the healthy
+server by anything.
 """
 
 import argparse
