@@ -20,6 +20,7 @@ _MOST_TURNS = 16
 _USUAL_TURNS = 6
 _QUIET_GAPS = 3.5
 _QUIET_SCRAPES = 8
+_FOLLOWED = 3.0
 
 
 class Swings:
@@ -54,6 +55,17 @@ class Swings:
             if not turned:
                 self._stretch.merge(self._pending)
             self._pending = Sum()
+        elif self._turns:
+            self._follow_on(self._turns[-1][2])
+
+    def _follow_on(self, direction: int) -> None:
+        """The curve goes on in the direction of its last turn: its level is where it has come to."""
+        test = self._up if direction > 0 else self._down
+        if test.proof >= _FOLLOWED:
+            self._stretch, self._pending = Sum(), Sum()
+            self._stretch.merge(test.since)
+            self._up.clear()
+            self._down.clear()
 
     def _test(self, batch: Batch, effective: float, level: float) -> bool:
         step = max(self._config.swing_rate, self._config.swing_scatters * self._noise.scatter)
@@ -80,7 +92,8 @@ class Swings:
             self._turns[-1] = (batch.to_s, self._index, direction)
         else:
             self._turns.append((batch.to_s, self._index, direction))
-        self._stretch = test.since
+        self._stretch = Sum()
+        self._stretch.merge(test.since)
         self._up.clear()
         self._down.clear()
 
