@@ -16,9 +16,10 @@ from hitcurve_chaos.parameters import Settings
 from hitcurve_chaos.progress import Progress
 from hitcurve_chaos.reachable import require_answering
 from hitcurve_chaos.report import write_report
+from hitcurve_chaos.results import Results
 from hitcurve_chaos.run_lock import make_run_folder
 from hitcurve_chaos.run_record import RunRecord
-from hitcurve_chaos.runner import Results, run_planned
+from hitcurve_chaos.runner import run_planned
 from hitcurve_chaos.scenarios.scenario import Scenario
 from hitcurve_chaos.targets import Target
 

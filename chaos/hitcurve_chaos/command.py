@@ -19,7 +19,7 @@ from hitcurve_chaos.markdown import summary, write_summary
 from hitcurve_chaos.parameters import seconds
 from hitcurve_chaos.progress import ConsoleProgress
 from hitcurve_chaos.recover import recover as recover_run
-from hitcurve_chaos.runner import Results
+from hitcurve_chaos.results import Results
 from hitcurve_chaos.scenarios.registry import SCENARIOS
 from hitcurve_chaos.suite import find_suite, plan_suite
 from hitcurve_chaos.tables import dry_run_table, recovered_table, scenario_table, verdict_table

@@ -32,6 +32,7 @@ Event = Literal[
     "recovered",
     "not_recovered",
     "scenario_finished",
+    "engine_restarting",
 ]
 
 

@@ -18,7 +18,8 @@ import pytest
 
 from hitcurve_chaos.opened import Drivers, opened
 from hitcurve_chaos.parameters import Settings, resolve
-from hitcurve_chaos.runner import plan, run_planned
+from hitcurve_chaos.plan import plan
+from hitcurve_chaos.runner import run_planned
 from hitcurve_chaos.scenarios.scenario import Scenario
 from hitcurve_chaos.targets import Target, choose_target, load_targets, require_allowed
 from hitcurve_chaos.verdict import Verdict

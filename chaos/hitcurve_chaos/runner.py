@@ -16,21 +16,23 @@ from hitcurve_chaos.capabilities import Capabilities
 from hitcurve_chaos.clock import Clock, SystemClock
 from hitcurve_chaos.conclusion import NOT_RESTORED, conclude
 from hitcurve_chaos.correctness import Correctness
+from hitcurve_chaos.drivers.driver import DriverFailed
 from hitcurve_chaos.engine_counters import read_counters
 from hitcurve_chaos.interrupts import held_back
 from hitcurve_chaos.journal import JOURNAL_FILE, JournalFile
 from hitcurve_chaos.loads import Loads, RunningLoad
 from hitcurve_chaos.observe import CurveSource
 from hitcurve_chaos.opened import Drivers
-from hitcurve_chaos.parameters import Settings, resolve
+from hitcurve_chaos.parameters import Settings
+from hitcurve_chaos.plan import Planned, plan
 from hitcurve_chaos.polled_source import open_source
 from hitcurve_chaos.probe import Probe
 from hitcurve_chaos.process_loads import ProcessLoads
 from hitcurve_chaos.progress import Progress, Silent
 from hitcurve_chaos.request_tail import BACKGROUND, REQUESTS_FILE
+from hitcurve_chaos.results import Results
 from hitcurve_chaos.run_lock import held, make_run_folder
 from hitcurve_chaos.scenario_run import ScenarioRun
-from hitcurve_chaos.scenarios.registry import find_scenarios
 from hitcurve_chaos.scenarios.scenario import Bench, Scenario
 from hitcurve_chaos.targets import Target, require_allowed
 from hitcurve_chaos.verdict import Skipped, Verdict, as_json, write_skipped, write_verdicts
@@ -40,21 +42,6 @@ __all__ = ["Results", "Tools", "plan", "run_planned", "run_scenarios"]
 
 _MARGIN_S = 60.0
 _UNKNOWN_BLOCK_TOKENS = 64
-
-Planned = Sequence[tuple[Scenario, Settings]]
-
-
-@dataclass(frozen=True, slots=True)
-class Results:
-    """What came of a run: verdicts in order, and scenarios that could not run."""
-
-    verdicts: Sequence[Verdict]
-    skipped: Sequence[Skipped] = ()
-
-    @property
-    def ok(self) -> bool:
-        """Whether something was tried and everything that was is ``ok``; what was skipped proves nothing."""
-        return bool(self.verdicts) and all(verdict.verdict == "ok" for verdict in self.verdicts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,26 +112,6 @@ def run_planned(
         return Results(run.verdicts, run.skipped)
 
 
-def plan(names: Sequence[str], parameters: Mapping[str, object]) -> list[tuple[Scenario, Settings]]:
-    """The scenarios of those names with their settings.
-
-    A parameter counts for every scenario that has it; UsageError where none has, or a value does not fit.
-    """
-    scenarios = find_scenarios(names)
-    everything = {p.name: p for scenario in scenarios for p in scenario.all_parameters()}
-    resolve(list(everything.values()), parameters)
-    planned: list[tuple[Scenario, Settings]] = [
-        (scenario, resolve(scenario.all_parameters(), parameters, strict=False)) for scenario in scenarios
-    ]
-    for _, settings in planned:
-        if settings["baseline"] > settings["baseline_within"]:
-            raise UsageError(
-                f"nothing can be steady for {settings['baseline']:g} s within {settings['baseline_within']:g} s; "
-                "raise --baseline-within or lower --baseline."
-            )
-    return planned
-
-
 @dataclass(slots=True)
 class _Run:
     target: Target
@@ -170,6 +137,7 @@ class _Run:
             for place, (scenario, settings) in enumerate(planned):
                 rest = planned[place:]
                 self._begun += 1
+                self._revive()
                 # A silent engine lacks nothing: it is judged, not skipped.
                 asked = scenario.needs and self._why_not_started() is None
                 reason = self.capabilities.lack(scenario.needs) if asked else None
@@ -254,6 +222,22 @@ class _Run:
             write_verdicts(self.folder, self.verdicts)
             journal.write(scenario.name, "scenario_finished", **as_json(verdict))
             self.progress.verdict(verdict)
+
+    def _revive(self) -> None:
+        """Start an engine again that a scenario has left silent, where a driver can; its verdict stays."""
+        driver = self.drivers.of(self.target)
+        if self._silenced_by is None or driver is None or "start" not in driver.can:
+            return
+        journal = JournalFile(self.folder, self.tools.clock)
+        journal.write(self._silenced_by, "engine_restarting")
+        self.progress.step(self._silenced_by, "the engine is silent and is started again")
+        with held_back():
+            try:
+                driver.start()
+            except DriverFailed as error:
+                self.progress.step(self._silenced_by, str(error))
+                return
+        self._silenced_by = None
 
     def _why_not_started(self) -> str | None:
         """Why no further scenario is started; ``None`` where one may be."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from hitcurve.errors import UsageError
 from hitcurve.yaml_lines import Place, load_yaml
 from hitcurve_chaos.parameters import Settings, seconds
-from hitcurve_chaos.runner import plan
+from hitcurve_chaos.plan import plan
 from hitcurve_chaos.scenarios.registry import SCENARIOS, find_scenarios
 from hitcurve_chaos.scenarios.scenario import Scenario
 

@@ -2,6 +2,8 @@
 
 Nothing waits: ``sleep`` moves the clock, and every full second the world makes the reading a scrape would bring
 and the requests the loads would have sent. It answers over loopback HTTP, or directly where a test needs speed.
+
+Longer than 300 lines because every answer depends on what the others did to the one world.
 """
 
 import json

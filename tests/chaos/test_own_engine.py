@@ -2,7 +2,9 @@
 
 import importlib.util
 import json
+import os
 import random
+import signal
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -14,9 +16,14 @@ from hitcurve_chaos.access import StartSpec
 from hitcurve_chaos.calls import HttpTransport, NoAnswer
 from hitcurve_chaos.carry_out import RunRequest, carry_out
 from hitcurve_chaos.drivers.processes import state_of
+from hitcurve_chaos.faults.fault import Injection
+from hitcurve_chaos.parameters import resolve
+from hitcurve_chaos.plan import plan
 from hitcurve_chaos.progress import Silent
-from hitcurve_chaos.runner import Results
+from hitcurve_chaos.results import Results
+from hitcurve_chaos.scenarios.drills import drill
 from hitcurve_chaos.scenarios.registry import SCENARIOS
+from hitcurve_chaos.scenarios.scenario import Bench, Story
 from hitcurve_chaos.suite import Suite, plan_suite
 from hitcurve_chaos.targets import Target
 
@@ -26,6 +33,7 @@ DRILLS = [
     for name, scenario in SCENARIOS.items()
     if not scenario.under_load and name not in ("core-kill", "container-starved", "container-cut-off")
 ]
+STORY = Story("It dies.", "Nothing.", "None.", "None.")
 SHORT: dict[str, object] = {
     "paused": "0.3s",
     "most_tokens": 1500,
@@ -118,3 +126,18 @@ def test_a_runner_that_is_killed_leaves_nothing_after_recover(kills: Any, tmp_pa
     finally:
         victim.close()
     assert (tally.kills, tally.left) == (3, [])
+
+
+def test_an_engine_that_a_scenario_leaves_silent_is_started_again_for_the_next(tmp_path: Path) -> None:
+    def die(bench: Bench, numbers: dict[str, Any]) -> Injection:
+        os.kill(bench.driver().record("kill")["pid"], signal.SIGKILL)
+        return Injection("applied", "the engine died of it")
+
+    deadly = drill(name="deadly", title="D", expected="E.", act=die, expectations=(), story=STORY, needs=())
+    settings = {"recover_within": "2s"}
+    planned = [(deadly, resolve(deadly.all_parameters(), settings)), *plan(["counters-honest"], settings)]
+    target = Target("own", "http://127.0.0.1:0", "", start=StartSpec(pool_blocks=512, options=OPTIONS))
+    dead, after = carry_out(RunRequest(target, planned, tmp_path / "run", 7), Silent()).verdicts
+    assert (dead.verdict, dead.problems[0]) == ("bad", "the engine completed no request after the fault")
+    assert (after.verdict, list(after.problems)) == ("ok", [])
+    assert '"engine_restarting"' in (tmp_path / "run" / "journal.jsonl").read_text()

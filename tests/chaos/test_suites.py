@@ -14,7 +14,9 @@ from hitcurve_chaos.active import ActiveScenario, serve_active
 from hitcurve_chaos.hypothesis import Judgement
 from hitcurve_chaos.junit import write_junit
 from hitcurve_chaos.markdown import summary
-from hitcurve_chaos.runner import Results, plan, run_planned
+from hitcurve_chaos.plan import plan
+from hitcurve_chaos.results import Results
+from hitcurve_chaos.runner import run_planned
 from hitcurve_chaos.scenarios.registry import SCENARIOS
 from hitcurve_chaos.suite import SUITES, find_suite, plan_suite
 from hitcurve_chaos.verdict import Skipped, Verdict

@@ -1,0 +1,21 @@
+"""What a whole run came to."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hitcurve_chaos.verdict import Skipped, Verdict
+
+__all__ = ["Results"]
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """What came of a run: verdicts in order, and scenarios that could not run."""
+
+    verdicts: Sequence[Verdict]
+    skipped: Sequence[Skipped] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether something was tried and everything that was is ``ok``; what was skipped proves nothing."""
+        return bool(self.verdicts) and all(verdict.verdict == "ok" for verdict in self.verdicts)
