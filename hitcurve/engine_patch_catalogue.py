@@ -94,6 +94,12 @@ ENGINE_PATCH_CATALOGUE: Final[tuple[EnginePatchMetric, ...]] = (
     _gauge("duplicate_blocks", "Cached blocks beyond the first with the same content."),
     _gauge("pool_blocks", "Usable blocks of the pool."),
     _gauge("block_size_tokens", "Tokens in one block.", "max"),
+    _gauge(
+        "hash_root_info",
+        "Always 1; replicas with the same fingerprint give the same prefix the same hash.",
+        "max",
+        "fingerprint",
+    ),
     _counter("pool_curve_query_tokens", "Tokens looked up by scheduled requests, where the pool curve is on."),
     _counter(
         "pool_curve_hit_tokens",

@@ -84,6 +84,8 @@ class MetricsSink:
             tally.set("hitcurve_engine_pool_blocks", facts.pool_blocks)
             tally.set("hitcurve_engine_block_size_tokens", facts.block_size)
             tally.set("hitcurve_engine_active", 1)
+            if facts.hash_root is not None:
+                tally.set("hitcurve_engine_hash_root_info", 1, facts.hash_root)
 
     def request_finished(self, finished: FinishedRequest) -> None:
         """See ``Sink``."""

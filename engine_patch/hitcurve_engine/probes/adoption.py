@@ -1,10 +1,12 @@
 """Look at a new cache manager, and at the scheduler around it: is it watched, and what are its blocks?"""
 
+import hashlib
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["CacheShape", "describe_cache", "describe_engine", "pool_of"]
+__all__ = ["CacheShape", "describe_cache", "describe_engine", "hash_root_fingerprint", "pool_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,18 @@ def describe_engine(scheduler: Any) -> dict[str, Any]:
         "traces_endpoint": getattr(getattr(config, "observability_config", None), "otlp_traces_endpoint", None),
         "has_connector": getattr(scheduler, "connector", None) is not None,
     }
+
+
+def hash_root_fingerprint() -> str | None:
+    """Eight digits that tell whether two engines begin their block hashes alike, and nothing of any content.
+
+    ``None`` before vLLM has drawn the root, or where it keeps it elsewhere.
+    """
+    module = sys.modules.get("vllm.v1.core.kv_cache_utils")
+    root = getattr(module, "NONE_HASH", None)
+    if isinstance(root, int):
+        root = root.to_bytes(16, "big", signed=True)
+    return hashlib.sha256(root).hexdigest()[:8] if isinstance(root, bytes) else None
 
 
 def _followed_group(groups: Sequence[Any]) -> int:

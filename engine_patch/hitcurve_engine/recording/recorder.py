@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from time import monotonic, sleep, thread_time, time
 from typing import Any, Final
 
-from hitcurve_engine.probes.adoption import CacheShape
+from hitcurve_engine.probes.adoption import CacheShape, hash_root_fingerprint
 from hitcurve_engine.probes.probe import Probe
 from hitcurve_engine.recording.discovery import make_sinks
 from hitcurve_engine.recording.replay import Replay
@@ -161,6 +161,7 @@ class Recorder:
             groups=self._shape.groups,
             pid=os.getpid(),
             wall_offset_s=time() - monotonic(),
+            hash_root=hash_root_fingerprint(),
             **self._facts,
         )
 

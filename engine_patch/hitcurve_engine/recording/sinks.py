@@ -45,6 +45,8 @@ class EngineFacts:
     """vLLM's own ``--otlp-traces-endpoint``."""
     has_connector: bool | None = None
     """Whether a KV connector looks outside the engine."""
+    hash_root: str | None = None
+    """Fingerprint of what block hashes begin with; see ``hash_root_fingerprint``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,9 @@ class PlayedEngine:
     """A ledger of 16-token blocks that feeds a metrics sink, as the recorder does."""
 
     def __init__(self, engine_index: int | None = 0, adapters: int = 20, *publishers: Any) -> None:
-        self.facts = EngineFacts(16, 100, 1, next(_pids), 0.0, engine_index=engine_index, model_name="tiny")
+        self.facts = EngineFacts(
+            16, 100, 1, next(_pids), 0.0, engine_index=engine_index, model_name="tiny", hash_root="0a1b2c3d"
+        )
         self.kept = Kept()
         self.tally = Tally((str(engine_index or 0), "tiny"))
         curve = PoolCurveSums(400, dict(zip(POOL_SIZES, range(100, 400, 50), strict=True)), 0.5, 0.25, 77)
