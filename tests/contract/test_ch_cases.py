@@ -1,4 +1,7 @@
-"""The CH cases: how resets, rollbacks and probes went wrong elsewhere, and what is right."""
+"""The CH cases: how resets, rollbacks and probes went wrong elsewhere, and what is right.
+
+Longer than 300 lines because every case of the letter stands in one file.
+"""
 
 import importlib.util
 import json
