@@ -100,6 +100,7 @@ cached_blocks 0
 duplicate_blocks 0
 pool_blocks 100
 block_size_tokens 16
+hash_root_info{fingerprint="0a1b2c3d"} 1
 pool_curve_query_tokens_total 400
 pool_curve_hit_tokens_total{pool="0.5x"} 100
 pool_curve_hit_tokens_total{pool="1x"} 150
@@ -236,6 +237,7 @@ def test_two_engines_of_one_rank_are_joined(played: Played, page: Any, samples: 
     alone = samples(page(one.kept.snapshot))
     base = frozenset({("engine", "0"), ("model_name", "tiny")})
     kept = {("hitcurve_engine_block_size_tokens", base): 16.0, ("hitcurve_engine_active", base): 0.0}
+    kept["hitcurve_engine_hash_root_info", base | {("fingerprint", "0a1b2c3d")}] = 1.0
     for pools, share in (("limited", 0.5), ("unlimited", 0.25)):
         kept["hitcurve_engine_pool_curve_sampled_ratio", base | {("pools", pools)}] = share
     assert joined == {key: 2 * value for key, value in alone.items()} | kept

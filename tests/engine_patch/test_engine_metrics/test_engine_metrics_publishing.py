@@ -29,7 +29,7 @@ from hitcurve_engine.recording.sinks import EngineFacts, FinishedRequest, PatchS
 import os
 
 index, requests = int(sys.argv[1]), int(sys.argv[2])
-sink = create(EngineFacts(16, 100, 1, os.getpid(), 0.0, engine_index=index, model_name="tiny"))
+sink = create(EngineFacts(16, 100, 1, os.getpid(), 0.0, index, "tiny", hash_root="0a1b2c3d"))
 misses = dict.fromkeys(("capacity", "reset", "isolated", "tail", "stranded"), 0) | {"compulsory": 10}
 for number in range(requests):
     outcome = Outcome("r", "looked_up", 30, query_tokens=30, hit_tokens=20, miss_tokens=misses, lookups=number)
