@@ -2,7 +2,7 @@
 [--seed N].
 
 Prints the confusion matrix, the share of right windows, delays by kind of incident, causes, and false alarms per
-engine-day at one request a second and more. The classifier was tuned on seeds 1 to 9; seed 1000 is for reporting.
+engine-day at one request a second and more. The classifier was tuned on seeds 1 and 4; seed 1000 is for reporting.
 """
 
 import argparse
