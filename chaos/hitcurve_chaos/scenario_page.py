@@ -120,7 +120,7 @@ def _shown(parameter: Parameter) -> str:
 
 
 def _suites(name: str) -> str:
-    found = [suite for suite in SUITES if name in [entry for entry, _ in find_suite([suite]).scenarios]]
+    found = [suite for suite in SUITES if name in [entry.scenario for entry in find_suite([suite]).scenarios]]
     return ", ".join(f"`{suite}`" for suite in found) or "no built-in suite"
 
 

@@ -12,8 +12,9 @@ from hitcurve_chaos.parameters import Settings, seconds
 from hitcurve_chaos.plan import plan
 from hitcurve_chaos.scenarios.registry import SCENARIOS, find_scenarios
 from hitcurve_chaos.scenarios.scenario import Scenario
+from hitcurve_chaos.tolerances import with_tolerances
 
-__all__ = ["SUITES", "Suite", "find_suite", "plan_suite"]
+__all__ = ["SUITES", "Entry", "Suite", "find_suite", "plan_suite"]
 
 SUITES = ("smoke", "nightly", "soak")
 _KEYS = ("title", "order", "repeat_for", "parameters", "scenarios")
@@ -21,12 +22,21 @@ _ORDERS = ("listed", "shuffled")
 
 
 @dataclass(frozen=True, slots=True)
+class Entry:
+    """A scenario by name, with its own parameters and limits of its expectations."""
+
+    scenario: str
+    parameters: Mapping[str, object] = field(default_factory=dict)
+    tolerances: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Suite:
-    """Scenarios in order, each with the parameters that the suite gives it (as text or values)."""
+    """Scenarios in order, each with what the suite gives it (as text or values)."""
 
     name: str
     title: str
-    scenarios: Sequence[tuple[str, Mapping[str, object]]]
+    scenarios: Sequence["Entry"]
     parameters: Mapping[str, object] = field(default_factory=dict)
     """For every scenario that has them; those of a scenario itself go before."""
     shuffled: bool = False
@@ -41,7 +51,7 @@ def find_suite(names: Sequence[str]) -> Suite:
     suites = [name for name in names if name in SUITES or name.endswith((".yaml", ".yml"))]
     if not suites:
         find_scenarios(names)
-        return Suite("scenarios", "Scenarios", [(name, {}) for name in names])
+        return Suite("scenarios", "Scenarios", [Entry(name) for name in names])
     if len(names) > 1:
         raise UsageError(f"'{suites[0]}' is a suite and stands alone; write a suite of your own to add scenarios.")
     if suites[0] in SUITES:
@@ -60,14 +70,15 @@ def plan_suite(
     entries = list(suite.scenarios)
     if suite.shuffled if shuffled is None else shuffled:
         random.Random(f"{seed} order").shuffle(entries)
-    entries.sort(key=lambda entry: not SCENARIOS[entry[0]].under_load)
-    plan([name for name, _ in entries], {**suite.parameters, **overrides})
-    planned = []
-    for name, own in entries:
-        known = {parameter.name for parameter in SCENARIOS[name].all_parameters()}
+    entries.sort(key=lambda entry: not SCENARIOS[entry.scenario].under_load)
+    plan([entry.scenario for entry in entries], {**suite.parameters, **overrides})
+    planned: list[tuple[Scenario, Settings]] = []
+    for entry in entries:
+        known = {parameter.name for parameter in SCENARIOS[entry.scenario].all_parameters()}
         common = {key: value for key, value in suite.parameters.items() if key.replace("-", "_") in known}
         given = {key: value for key, value in overrides.items() if key.replace("-", "_") in known}
-        planned += plan([name], {**common, **own, **given})
+        (one,) = plan([entry.scenario], {**common, **entry.parameters, **given})
+        planned.append((with_tolerances(one[0], entry.tolerances, one[1]), one[1]))
     return planned
 
 
@@ -97,20 +108,22 @@ def _read(path: Path, name: str) -> Suite:
     return suite
 
 
-def _entry(place: Place) -> tuple[str, Mapping[str, object]]:
-    """A scenario's name, or a mapping of ``scenario`` and ``with``."""
+def _entry(place: Place) -> Entry:
+    """A scenario's name, or a mapping of ``scenario``, ``with`` and ``tolerances``."""
     if isinstance(place.value, str):
-        name, own = place, {}
+        name, entry = place, Entry(place.value)
     else:
-        entries = place.mapping(("scenario", "with"))
+        entries = place.mapping(("scenario", "with", "tolerances"))
         if "scenario" not in entries:
             place.wrong("names no 'scenario'", "write 'scenario: reset-idle'")
-        name, own = entries["scenario"], _values(entries["with"]) if "with" in entries else {}
+        name = entries["scenario"]
+        given = {key: _values(entries[key]) if key in entries else {} for key in ("with", "tolerances")}
+        entry = Entry(name.text(), given["with"], given["tolerances"])
     try:
         find_scenarios([name.text()])
     except UsageError as error:
         name.wrong(f"is no scenario ({str(error).rstrip('.')})", "correct it")
-    return name.text(), own
+    return entry
 
 
 def _values(place: Place) -> dict[str, object]:

@@ -27,7 +27,7 @@ from hitcurve_chaos.drivers.driver import DriverFailed
 from hitcurve_chaos.journal import JournalFile
 from hitcurve_chaos.progress import Silent
 from hitcurve_chaos.recover import recover
-from hitcurve_chaos.suite import Suite, plan_suite
+from hitcurve_chaos.suite import Entry, Suite, plan_suite
 from hitcurve_chaos.targets import Target, describe
 
 pytestmark = pytest.mark.docker
@@ -110,7 +110,7 @@ def test_pause_kill_memory_limit_and_network_cut_end_ok_and_leave_nothing(
     monkeypatch.setenv("DOCKER_HOST", _address(client))
     before = _state(engine)
     names = ["pause", "container-starved", "container-cut-off", "restart-term", "restart-kill"]
-    planned = plan_suite(Suite("s", "S", [(name, {}) for name in names]), SETTINGS, 7)
+    planned = plan_suite(Suite("s", "S", [Entry(name) for name in names]), SETTINGS, 7)
     target = _target(engine, docker=DockerAccess(container=engine.id))
     results = carry_out(RunRequest(target, planned, tmp_path / "run", 7), Silent())
     assert results.skipped == []

@@ -24,7 +24,7 @@ from hitcurve_chaos.results import Results
 from hitcurve_chaos.scenarios.drills import drill
 from hitcurve_chaos.scenarios.registry import SCENARIOS
 from hitcurve_chaos.scenarios.scenario import Bench, Story
-from hitcurve_chaos.suite import Suite, plan_suite
+from hitcurve_chaos.suite import Entry, Suite, plan_suite
 from hitcurve_chaos.targets import Target
 
 OPTIONS = ("--speed", "10", "--max-model-len", "2048")
@@ -47,7 +47,7 @@ SHORT: dict[str, object] = {
 def run(folder: Path, names: list[str], *, options: tuple[str, ...] = ("--patched",)) -> Results:
     start = StartSpec(replicas=2, pool_blocks=512, options=(*OPTIONS, *options))
     target = Target("own", "http://127.0.0.1:0", "", start=start)
-    planned = plan_suite(Suite("s", "S", [(name, {}) for name in names]), short_for(names), 7)
+    planned = plan_suite(Suite("s", "S", [Entry(name) for name in names]), short_for(names), 7)
     return carry_out(RunRequest(target, planned, folder, 7), Silent())
 
 

@@ -75,6 +75,18 @@ def test_parameters_of_a_scenario_go_before_those_of_its_suite_and_the_command_l
         ("parameters: {hald: 1s}\nscenarios: [pause]\n", "there is no scenario parameter 'hald'"),
         ("scenarios:\n- {scenario: pause, with: {paused: x}}\n", "the scenario parameter 'paused' cannot be 'x'"),
         ("suites: 1\n", "own.yaml:1: suites is not a known key"),
+        (
+            "scenarios:\n- {scenario: pause, tolerances: {fail: 1}}\n",
+            "'pause' has no expectation 'fail' whose tolerance could be set; it has failed, cached_after",
+        ),
+        (
+            "scenarios:\n- {scenario: pause, tolerances: {failed: some}}\n",
+            "the tolerance of 'failed' is of type at_most and cannot be 'some'; give a number.",
+        ),
+        (
+            "scenarios:\n- {scenario: eviction-order, tolerances: {chain_kept_share: [0.9, 0.1]}}\n",
+            "is of type between and cannot be [0.9, 0.1]; give [low, high].",
+        ),
     ],
 )
 def test_a_mistake_in_a_suite_is_told_with_its_line(text: str, says: str, tmp_path: Path) -> None:
@@ -83,6 +95,27 @@ def test_a_mistake_in_a_suite_is_told_with_its_line(text: str, says: str, tmp_pa
     with pytest.raises(UsageError) as error:
         find_suite([str(path)])
     assert says in str(error.value)
+
+
+def test_a_suite_sets_the_limits_of_expectations_and_leaves_the_rest(tmp_path: Path) -> None:
+    path = tmp_path / "own.yaml"
+    path.write_text(
+        "scenarios:\n"
+        "- {scenario: eviction-order, tolerances: {pool_share_usable: 0.5, chain_kept_share: [0.1, 0.9]}}\n"
+        "- {scenario: reset-busy, tolerances: {preempting_reset: [applied]}}\n"
+        "- eviction-order\n"
+    )
+    changed, busy, plain = [
+        {e.name: e.tolerance.describe() for e in scenario.expectations(settings)}
+        for scenario, settings in plan_suite(find_suite([str(path)]), {}, 1)
+    ]
+    assert changed == {
+        "pool_share_usable": "at least 0.5",
+        "recent_kept_share": "at least 0.95",
+        "chain_kept_share": "between 0.1 and 0.9",
+    }
+    assert busy["preempting_reset"] == "one of applied"
+    assert plain["pool_share_usable"] == "at least 0.95"
 
 
 def test_a_suite_stands_alone() -> None:
