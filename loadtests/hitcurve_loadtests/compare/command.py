@@ -19,8 +19,8 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 
 @app.command(
-    epilog="Example: hitcurve load unique --host URL --rate 5 --seed 1 --out runs/before; restart the engine, since "
-    "one seed sends the same prompts and they would be cached; the same again to runs/after; then: "
+    epilog="Example: hitcurve load unique --host URL --rate 5 --seed 1 --out runs/before; restart the "
+    "engine, since one seed sends the same prompts and they would be cached; the same again to runs/after; then: "
     "hitcurve load compare runs/before runs/after --fail-above 1.05"
 )
 def compare(
