@@ -275,6 +275,7 @@ def main() -> None:
                 traffic.finish(traffic.running.pop())
             while traffic.waiting and traffic.admit(traffic.waiting[0]):
                 traffic.running.append(traffic.waiting.pop(0))
+            assert recorder.flush(FLUSH_S)
         plugin.unregister()
         wrong, forgotten = compare(traffic.expected, outcomes)
     sums = Counter[str]()
