@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from hitcurve_dashboards.build import built
 from hitcurve_dashboards.lint.expressions import expression_problems
 from hitcurve_dashboards.names import known_metrics
 
@@ -154,3 +155,48 @@ def test_dr_12_a_day_is_weighted_by_its_tokens(rule_files: list[Path], tmp_path:
 def test_cases_without_files_are_named(case: str, expr: str, words: str) -> None:
     problems = expression_problems(expr, KNOWN)
     assert any(words in problem for problem in problems), problems
+
+
+def test_dr_08_no_data_source_is_left_to_be_resolved_by_an_import() -> None:
+    for path, text in built().items():
+        if path.suffix != ".json":
+            continue
+        dashboard = json.loads(text)
+        assert not {"__inputs", "__requires", "id"} & dashboard.keys(), path
+        assert "${DS_" not in text, path
+        assert "datasource" in {one["type"] for one in dashboard["templating"]["list"]}, path
+
+
+@pytest.mark.parametrize(("cold_minutes", "fires"), [(3, False), (40, True)])
+def test_dr_13_a_cold_cache_after_a_deploy_pages_only_if_it_lasts(
+    cold_minutes: int, fires: bool, rule_files: list[Path], tmp_path: Path, promtool: str
+) -> None:
+    """A restart under full traffic; the curve is cold, then steady."""
+    who = 'job="hitcurve",target="a",engine="0",model_name="m"'
+    steady_minutes = 45 - cold_minutes
+    series = {
+        f"hitcurve_query_tokens_total{{{who}}}": "0+60000x45",
+        f"hitcurve_hit_tokens_total{{{who}}}": f"0+600x{cold_minutes} {600 * cold_minutes}+54000x{steady_minutes}",
+        f'hitcurve_curve_state{{{who},state="cold"}}': f"1x{cold_minutes} 0x{steady_minutes}",
+        f'hitcurve_curve_state{{{who},state="steady"}}': f"0x{cold_minutes} 1x{steady_minutes}",
+        "hitcurve_exporter_targets": "1x45",
+    }
+    too_long = {"labels": '{alertname="PrefixCacheColdTooLong",severity="warning"}', "value": 1}
+    asked = [
+        {
+            "expr": 'count by (alertname, severity) (ALERTS{alertstate="firing"})',
+            "eval_time": f"{minute}m",
+            "exp_samples": [too_long] if fires and 33 < minute <= cold_minutes else [],
+        }
+        for minute in (2, 4, 20, 39, 44)
+    ]
+    test = {
+        "interval": "1m",
+        "input_series": [{"series": name, "values": values} for name, values in series.items()],
+        "promql_expr_test": asked,
+    }
+    file = tmp_path / "ours.yml"
+    files = [str(rule) for rule in rule_files]
+    file.write_text(yaml.safe_dump({"rule_files": files, "evaluation_interval": "15s", "tests": [test]}))
+    tested = subprocess.run([promtool, "test", "rules", str(file)], capture_output=True, text=True)
+    assert tested.returncode == 0, tested.stdout + tested.stderr
