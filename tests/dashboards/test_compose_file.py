@@ -13,10 +13,11 @@ import yaml
 from hitcurve_dashboards.build import DASHBOARD_FOLDER
 from hitcurve_exporter.configuration.load import configuration_from_file
 
+LOCUST = {"locust", "locust-worker"}
 PROFILES = {
-    "gpu": {"vllm", "exporter", "prometheus", "grafana", "collector", "tempo"},
-    "cpu": {"vllm-cpu", "exporter-cpu", "prometheus", "grafana", "collector", "tempo"},
-    "sim": {"sim-0", "sim-1", "exporter-sim", "load-sim-0", "load-sim-1", "prometheus", "grafana"},
+    "gpu": {"vllm", "exporter", "prometheus", "grafana", "collector", "tempo", *LOCUST},
+    "cpu": {"vllm-cpu", "exporter-cpu", "prometheus", "grafana", "collector", "tempo", *LOCUST},
+    "sim": {"sim-0", "sim-1", "exporter-sim", "load-sim-0", "load-sim-1", "prometheus", "grafana", *LOCUST},
     "chaos": {"chaos", "chaos-sim", "prometheus", "grafana"},
 }
 
@@ -78,7 +79,7 @@ def test_every_image_is_pinned(services: dict[str, Any]) -> None:
 
 def test_what_serves_has_a_health_check(services: dict[str, Any]) -> None:
     without = {name for name, service in services.items() if "healthcheck" not in service}
-    assert without == {"collector", "chaos", "chaos-sim", "load-sim-0", "load-sim-1"}
+    assert without == {"collector", "chaos", "chaos-sim", "load-sim-0", "load-sim-1", "locust-worker"}
     for name, service in services.items():
         for other, dependence in service.get("depends_on", {}).items():
             wanted = "service_started" if other == "collector" else "service_healthy"
@@ -96,6 +97,24 @@ def test_mounted_files_exist(services: dict[str, Any]) -> None:
             if volume["type"] == "bind":
                 assert Path(volume["source"]).exists(), f"{name}: {volume['source']}"
                 assert volume["read_only"] is True, name
+
+
+@pytest.mark.parametrize("profile", ["gpu", "cpu", "sim"])
+def test_locust_has_a_master_and_workers_that_scale(
+    profile: str, compose_binary: str, repository: Path, services: dict[str, Any]
+) -> None:
+    worker = services["locust-worker"]
+    assert not {"ports", "container_name"} & worker.keys(), "a second one could not be started"
+    assert worker["command"][0] == "--worker"
+    assert "--master-host=locust" in worker["command"]
+    shown = compose(compose_binary, "--profile", profile, "config", "--format", "json", repository=repository)
+    engines = [
+        name
+        for name, service in json.loads(shown.stdout)["services"].items()
+        if "engine" in (service["networks"]["stack"] or {}).get("aliases", [])
+    ]
+    assert engines, "nothing answers to the host that Locust asks"
+    assert "--host=http://engine:8000" in services["locust"]["command"]
 
 
 @pytest.mark.parametrize(

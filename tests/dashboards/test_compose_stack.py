@@ -5,6 +5,7 @@ repository are mounted; users, read-only roots, networks, mounts and commands ar
 """
 
 import io
+import json
 import os
 import re
 import shutil
@@ -14,6 +15,7 @@ import sys
 import tarfile
 import tempfile
 import time
+import urllib.request
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -31,7 +33,7 @@ pytestmark = [pytest.mark.docker, pytest.mark.real_prometheus]
 
 IMAGE = "hitcurve-test-base:local"
 PROJECT = "hitcurve-test"
-SERVICES = ("sim-0", "sim-1", "exporter-sim", "load-sim-0", "load-sim-1", "prometheus")
+SERVICES = ("sim-0", "sim-1", "exporter-sim", "load-sim-0", "load-sim-1", "locust", "locust-worker", "prometheus")
 PROMETHEUS_USER = 65534
 ENGINE_DEADLINE_S, STACK_DEADLINE_S, DATA_DEADLINE_S = 20.0, 50.0, 30.0
 
@@ -107,6 +109,8 @@ def override(repository: Path, prometheus: Path) -> str:
         }
         for name in SERVICES
     }
+    for name in ("locust", "locust-worker"):
+        services[name]["entrypoint"] = [python, "-m", "locust", "-f", "/etc/hitcurve/locustfile.py"]
     services["prometheus"]["entrypoint"] = [shutil.which("prometheus")]
     services["prometheus"]["volumes"] += [
         f"{prometheus / name}:/etc/prometheus/{name}:ro" for name in ("prometheus.yml", "rules")
@@ -115,6 +119,7 @@ def override(repository: Path, prometheus: Path) -> str:
         ("sim-0", 8000, "health"),
         ("sim-1", 8000, "health"),
         ("exporter-sim", 9477, "-/ready"),
+        ("locust", 8089, ""),
         ("prometheus", 9090, "-/ready"),
     ):
         code = f"import urllib.request as u; u.urlopen('http://127.0.0.1:{port}/{path}', timeout=2)"
@@ -143,6 +148,13 @@ class Stack:
     compose: list[str]
     environment: dict[str, str]
     prometheus: HttpPrometheus
+
+    def locust(self) -> dict[str, Any]:
+        """What Locust's master knows of its workers and requests."""
+        url = f"http://127.0.0.1:{self.environment['LOCUST_PORT']}/stats/requests"
+        with urllib.request.urlopen(url, timeout=DATA_DEADLINE_S) as answer:
+            found: dict[str, Any] = json.load(answer)
+        return found
 
     def call(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         command = [*self.compose, *arguments]
@@ -179,7 +191,10 @@ def stack(
     quickened(repository / "dashboards/prometheus", folder)
     file = folder / "override.yaml"
     file.write_text(override(repository, folder))
-    ports = {name: free_port() for name in ("SIM_0_PORT", "SIM_1_PORT", "EXPORTER_PORT", "PROMETHEUS_PORT")}
+    ports = {
+        name: free_port()
+        for name in ("SIM_0_PORT", "SIM_1_PORT", "EXPORTER_PORT", "LOCUST_PORT", "PROMETHEUS_PORT")
+    }
     environment = {**os.environ, "DOCKER_HOST": engine, **{name: str(port) for name, port in ports.items()}}
     files = ["-f", str(repository / "compose.yaml"), "-f", str(file)]
     running = Stack(
@@ -221,6 +236,18 @@ def test_every_dashboard_query_is_answered(stack: Stack) -> None:
         [*command, "--prometheus", stack.prometheus.url], capture_output=True, text=True, timeout=60
     )
     assert checked.returncode == 0, checked.stdout
+
+
+def test_locust_sends_from_as_many_workers_as_asked(stack: Stack) -> None:
+    scaled = stack.call(
+        "up", "--detach", "--no-build", "--no-recreate", "--scale=locust-worker=2", "locust-worker"
+    )
+    assert scaled.returncode == 0, scaled.stderr
+    deadline = time.monotonic() + DATA_DEADLINE_S
+    while (found := stack.locust())["worker_count"] < 2 or found["stats"][-1]["num_requests"] == 0:
+        assert time.monotonic() < deadline, found
+        time.sleep(0.5)
+    assert found["stats"][-1]["num_failures"] == 0, found
 
 
 def test_roots_are_read_only_and_users_are_not_root(stack: Stack) -> None:
