@@ -61,7 +61,7 @@ bench: $(VENV_STAMP)
 
 docs: $(VENV_STAMP)
 	@$(BIN)/python -c 'import material' 2>/dev/null || $(BIN)/python -m pip install --quiet '.[docs]'
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir $(docs_output)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir $(docs_output)
 
 clean:
 	rm -rf .venv .venv-vllm .cache runs .mypy_cache .pytest_cache .ruff_cache .hypothesis

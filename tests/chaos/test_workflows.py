@@ -12,7 +12,7 @@ import yaml
 from hitcurve_chaos.suite import SUITES
 from hitcurve_chaos.targets import load_targets
 
-WORKFLOWS = ("checks", "nightly")
+WORKFLOWS = ("checks", "nightly", "release")
 
 
 def workflow(repository: Path, name: str) -> dict[str, Any]:
