@@ -18,6 +18,10 @@ from reference import states_page
 ROOT = Path(__file__).resolve().parents[2]
 OUTSIDE = re.compile(r"\]\((?P<up>(?:\.\./)+)(?P<path>[\w./-]+)(?P<anchor>#[\w-]+)?\)")
 COPIES = "repository"
+WAYS_ON = {
+    "runbooks/": "[All runbooks](README.md) · [why a rate falls](../why-a-rate-falls.md)",
+    "scenarios/": "[All scenarios](README.md) · [how a run goes](../chaos.md)",
+}
 WIDTH = 100
 
 
@@ -48,7 +52,15 @@ def on_page_markdown(markdown: str, page: Any, config: MkDocsConfig, files: File
             files.append(File.generated(config, uri, content=target.read_text(encoding="utf-8")))
         return f"]({os.path.relpath(uri, folder)})"
 
-    return OUTSIDE.sub(inside, markdown)
+    return OUTSIDE.sub(inside, markdown) + _way_on(page.file.src_uri)
+
+
+def _way_on(uri: str) -> str:
+    """What pages that are in no menu end with."""
+    for folder, rest in WAYS_ON.items():
+        if uri.startswith(folder) and not uri.endswith("README.md"):
+            return f"\n\n---\n\n{rest}\n"
+    return ""
 
 
 def cli_page() -> str:
