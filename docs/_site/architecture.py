@@ -6,7 +6,7 @@ from pathlib import Path
 __all__ = ["architecture_page", "imports_between"]
 
 PACKAGES = {
-    "hitcurve": ("hitcurve", "the shared language and the command line"),
+    "hitcurve": ("hitcurve", "shared language, command line"),
     "hitcurve_engine": ("engine_patch/hitcurve_engine", "the vLLM plugin"),
     "hitcurve_exporter": ("exporter/hitcurve_exporter", "scrapes, windows, states"),
     "hitcurve_loadtests": ("loadtests/hitcurve_loadtests", "Locust users, profiles"),
@@ -93,7 +93,9 @@ def _picture(imports: dict[str, set[str]]) -> str:
             parts.append(f'<path d="{path}" fill="none" stroke="currentColor" opacity="0.4"/>')
             parts.append(f'<circle cx="{end[0]}" cy="{end[1]}" r="3" fill="currentColor" opacity="0.6"/>')
     for package, (x, y) in places.items():
-        box = f'<rect x="{x}" y="{y}" width="{WIDTH}" height="{HEIGHT}" rx="6" fill="none" stroke="currentColor"/>'
+        # Filled, so that lines from two levels above run behind it.
+        look = 'rx="6" style="fill: var(--md-default-bg-color)" stroke="currentColor"'
+        box = f'<rect x="{x}" y="{y}" width="{WIDTH}" height="{HEIGHT}" {look}/>'
         parts += [box, _words(x, y + 24, 14, package), _words(x, y + 42, 11, PACKAGES[package][1])]
     return "\n".join([*parts, "</svg>"])
 
