@@ -1,11 +1,12 @@
 """Capacity: is the pool large enough for what is asked of it?"""
 
 from hitcurve_dashboards.boards.shared import CUTS, ENGINE, EXPORTER_VARIABLES, rate
+from hitcurve_dashboards.grafana.looks import coloured
 from hitcurve_dashboards.grafana.records import Dashboard, Panel, Query, Row
 
 __all__ = ["CAPACITY"]
 
-_NAME = "{{target}} {{engine}}"
+_NAME = "{{target}} #{{engine}}"
 _BY = "target, engine"
 _MISSED = (
     f"({rate('hitcurve_query_tokens_total', ENGINE, _BY)} - {rate('hitcurve_hit_tokens_total', ENGINE, _BY)})"
@@ -105,6 +106,16 @@ _OTHER_POOLS = (
     f"{rate('hitcurve_engine_pool_curve_hit_tokens_total', _ON_TARGET, 'pool')} / ignoring (pool) group_left () "
     f"({rate('hitcurve_engine_pool_curve_query_tokens_total', _ON_TARGET)} > 0)"
 )
+_POOLS = coloured(
+    {
+        "0.5x": "#FF9830",
+        "1x": "#56A64B",
+        "1.5x": "#8AB8FF",
+        "2x": "#5794F2",
+        "4x": "#3274D9",
+        "unlimited": "#B877D9",
+    }
+)
 _OTHERS = Row(
     "What another pool would hit (needs the engine patch with HITCURVE_POOL_CURVE=on)",
     (
@@ -117,16 +128,18 @@ _OTHERS = Row(
             minimum=0,
             maximum=1,
             no_value="Needs HITCURVE_POOL_CURVE=on",
+            overrides=_POOLS,
         ),
         Panel(
             "Hit rate against the size of the pool, now",
             "bargauge",
             "Where does more memory stop paying? Where two neighbours are alike, the larger one buys nothing.",
-            (Query(_OTHER_POOLS, "{{pool}}", instant=True, may_be_empty=_NO_POOL_CURVE),),
+            (Query(f"sort({_OTHER_POOLS})", "{{pool}}", instant=True, may_be_empty=_NO_POOL_CURVE),),
             unit="percentunit",
             minimum=0,
             maximum=1,
             no_value="Needs HITCURVE_POOL_CURVE=on",
+            overrides=_POOLS,
         ),
     ),
 )

@@ -6,7 +6,7 @@ from hitcurve_dashboards.grafana.records import Dashboard, Panel, Query, Row
 
 __all__ = ["CHAOS"]
 
-_NAME = "{{target}} {{engine}}"
+_NAME = "{{target}} #{{engine}}"
 _BY = "target, engine"
 
 _FAULT = Row(

@@ -5,7 +5,7 @@ from hitcurve_dashboards.grafana.records import Dashboard, Panel, Query, Row
 
 __all__ = ["ENGINE_PAGES"]
 
-_NAME = "{{instance}} {{engine}}"
+_NAME = "{{instance}} #{{engine}}"
 _BY = "instance, engine"
 
 

@@ -18,6 +18,7 @@ _REPLICA_LINK = {
     "url": "/d/hitcurve-replica?var-target=${__data.fields.target}&${datasource:queryparam}&${job:queryparam}"
     "&${__url_time_range}",
 }
+_COLUMNS = {name: place for place, name in enumerate(("target", "engine", "model_name", "state", "cause"))}
 _HIDDEN = {"Time": True, "__name__": True, "instance": True, "job": True, "Value": True}
 
 _TILES = Row(
@@ -100,7 +101,10 @@ _WHERE = Row(
             no_value="Every replica is healthy",
             overrides=(Override({"links": [_REPLICA_LINK]}, name="target"),),
             transformations=(
-                {"id": "organize", "options": {"excludeByName": _HIDDEN, "indexByName": {}, "renameByName": {}}},
+                {
+                    "id": "organize",
+                    "options": {"excludeByName": _HIDDEN, "indexByName": _COLUMNS, "renameByName": {}},
+                },
             ),
         ),
         Panel(

@@ -21,7 +21,7 @@ from hitcurve_dashboards.grafana.records import Dashboard, Panel, Query, Row
 
 __all__ = ["REPLICA"]
 
-_NAME = "{{target}} {{engine}}"
+_NAME = "{{target}} #{{engine}}"
 _RATE = ratio("hitcurve_hit_tokens_total", "hitcurve_query_tokens_total", ENGINE, "target, engine")
 
 _CURVE = Row(

@@ -58,7 +58,7 @@ _TOOLTIP = {"mode": "multi", "sort": "desc"}
 _LINES = {
     "axisPlacement": "auto",
     "drawStyle": "line",
-    "fillOpacity": 10,
+    "fillOpacity": 0,
     "lineWidth": 2,
     "showPoints": "never",
     "spanNulls": False,

@@ -6,7 +6,7 @@ export function StateTimeline({ panel, series, theme, width, height, recorded })
   const names_of = panel.fieldConfig.defaults.mappings[0]?.options ?? {};
   const used = new Map();
   const span = recorded.to_ms - recorded.from_ms;
-  const rowHeight = Math.min((height - 26) / series.length, 34);
+  const rowHeight = (height - 30) / series.length;
   const rows = series.map((one) => {
     const parts = [];
     one.times.forEach((time, at) => {
@@ -43,6 +43,8 @@ export function StateTimeline({ panel, series, theme, width, height, recorded })
                     overflow: 'hidden',
                     paddingLeft: 4,
                     boxSizing: 'border-box',
+                    display: 'flex',
+                    alignItems: 'center',
                     whiteSpace: 'nowrap',
                   }}
                 >

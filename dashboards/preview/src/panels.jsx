@@ -80,6 +80,13 @@ function Stat({ panel, series, theme, width, height }) {
 
 function Bars({ panel, series, theme, width, height }) {
   const drawn = frames(panel, series, theme).map((frame) => frame.fields[1]);
+  // One width for all titles and values, so that the bars begin and end alike.
+  const longest = (texts) => texts.reduce((one, other) => (other.length > one.length ? other : one), '');
+  const shown = (value) => value.text + (value.suffix ?? '');
+  const factors = {
+    title: longest(drawn.map((field) => field.name)),
+    text: longest(drawn.map((field) => shown(field.display(lastOf(field))))),
+  };
   const largest = Math.max(...drawn.map((field) => lastOf(field) ?? 0));
   return drawn.map((field) => (
     <BarGauge
@@ -93,6 +100,7 @@ function Bars({ panel, series, theme, width, height }) {
       orientation={VizOrientation.Horizontal}
       displayMode="gradient"
       text={panel.options.text}
+      alignmentFactors={factors}
       showUnfilled
     />
   ));
