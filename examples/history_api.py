@@ -39,10 +39,11 @@ def tell(exporter: str, engine: str, window: str) -> None:
     for cut in curve["cuts"]:
         print(f"  {clock(cut['at_s'])} cut: {cut['kind']}")
     for episode in curve["episodes"]:
-        print(
-            f"  {clock(episode['from_s'])} to {clock(episode['to_s'])}: an incident, {episode['cause']},"
-            f" {episode['depth']:.0%} deep, {episode['lost_tokens']:,.0f} tokens computed again"
-        )
+        depth, lost = episode["depth"], episode["lost_tokens"]
+        known = [episode["cause"] or "cause unknown"]
+        known += [] if depth is None else [f"{depth * 100:.0f} points deep"]
+        known += [] if lost is None else [f"{lost:,.0f} tokens computed again"]
+        print(f"  {clock(episode['from_s'])} to {clock(episode['to_s'])}: an incident, {', '.join(known)}")
 
 
 def main(arguments: list[str]) -> None:

@@ -166,45 +166,75 @@ def test_metrics_and_spans(repository: Path, tmp_path: Path) -> None:
     ]
 
 
+class StandIn:
+    """A server that answers GET from a table, takes every POST, and keeps what was posted with its credentials."""
+
+    def __init__(self) -> None:
+        self.answers: dict[str, Any] = {}
+        self.posted: dict[str, tuple[Any, str]] = {}
+        stand_in = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                found = stand_in.answers.get(self.path.partition("?")[0])
+                self._answer(404 if found is None else 200, found or {"message": "not found"})
+
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                stand_in.posted[self.path] = (body, self.headers["Authorization"])
+                self._answer(200, {"status": "success"})
+
+            def _answer(self, status: int, value: Any) -> None:
+                body = json.dumps(value).encode()
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, format: str, *args: Any) -> None:
+                return
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+
+
 @pytest.fixture
-def grafana() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Answers the calls of a push as Grafana's API documents them, and keeps what was saved."""
-    kept: dict[str, Any] = {}
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self._answer(404, {"message": "not found"})
-
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            kept[self.path] = (body, self.headers["Authorization"])
-            self._answer(200, {"status": "success"})
-
-        def _answer(self, status: int, value: Any) -> None:
-            body = json.dumps(value).encode()
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: Any) -> None:
-            return
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+def stand_in() -> Iterator[StandIn]:
+    made = StandIn()
+    thread = threading.Thread(target=made.server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
-    yield f"http://127.0.0.1:{server.server_port}", kept
-    server.shutdown()
-    server.server_close()
+    yield made
+    made.server.shutdown()
+    made.server.server_close()
     thread.join()
 
 
-def test_grafana_push(repository: Path, grafana: tuple[str, dict[str, Any]]) -> None:
-    url, kept = grafana
-    shown = python(repository / "examples" / "grafana_push.py", url, GRAFANA_TOKEN="glsa_example")
+def test_history_api_says_what_is_known_and_nothing_else(repository: Path, stand_in: StandIn) -> None:
+    stand_in.answers["/api/v1/engines"] = {"engines": [{"target": "chat-0", "engine": "0"}]}
+    stand_in.answers["/api/v1/engines/chat-0%2F0/curve"] = {
+        "points": [{"queries": 0.0, "hits": 0.0}],
+        "states": [{"at_s": 3600.0, "state": "collapsed", "cause": "reset"}],
+        "cuts": [{"at_s": 3599.0, "kind": "reset"}],
+        "episodes": [
+            {"from_s": 60.0, "to_s": 120.0, "cause": "pool_pressure", "depth": 0.4, "lost_tokens": 12_345.0},
+            {"from_s": 3600.0, "to_s": None, "cause": "reset", "depth": None, "lost_tokens": None},
+        ],
+    }
+    shown = python(repository / "examples" / "history_api.py", stand_in.url, TZ="UTC")
+    assert shown.stdout.splitlines() == [
+        "chat-0/0: no traffic",
+        "  01:00:00 collapsed (reset)",
+        "  00:59:59 cut: reset",
+        "  00:01:00 to 00:02:00: an incident, pool_pressure, 40 points deep, 12,345 tokens computed again",
+        "  01:00:00 to now: an incident, reset",
+    ], shown.stderr
+
+
+def test_grafana_push(repository: Path, stand_in: StandIn) -> None:
+    shown = python(repository / "examples" / "grafana_push.py", stand_in.url, GRAFANA_TOKEN="glsa_example")
     assert (shown.returncode, shown.stdout) == (0, "team-hit-rate-wall: created\n"), shown.stderr
-    assert kept["/api/folders"][0] == {"uid": "team", "title": "Team"}
-    saved, authorization = kept["/api/dashboards/db"]
+    assert stand_in.posted["/api/folders"][0] == {"uid": "team", "title": "Team"}
+    saved, authorization = stand_in.posted["/api/dashboards/db"]
     assert authorization == "Bearer glsa_example"
     assert (saved["folderUid"], saved["dashboard"]["uid"]) == ("team", "team-hit-rate-wall")
     (query,) = [target["expr"] for panel in saved["dashboard"]["panels"] for target in panel.get("targets", [])]
