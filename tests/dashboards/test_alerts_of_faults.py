@@ -1,71 +1,154 @@
-"""Each fault raises its alert, and no other that wakes somebody up. The tests follow one story, in order."""
+"""A chaos run on simulated engines: each fault raises its alert, and no other that wakes somebody up.
+
+The tests follow one story, in order. Alerts wait as many seconds as the shipped ones wait minutes.
+"""
 
 import json
-import threading
+import sys
 import time
-import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+
+from hitcurve.child import LISTENING, ChildProcess
 
 pytestmark = pytest.mark.real_prometheus
 
-STATE_ALERTS = {"PrefixCacheCollapsed", "PrefixCacheDegraded", "PrefixCacheLow", "PrefixCacheOscillating"}
-STEADY = 'hitcurve_curve_state{state="steady"} == 1'
+STATES = {"PrefixCacheCollapsed", "PrefixCacheDegraded", "PrefixCacheLow", "PrefixCacheOscillating"}
+HURT, OTHER = "chaos", "chaos-1"
+RUN_S = 240.0
+SEEN_S = 2.0
+"""The exporter scrapes the engines, Prometheus the exporter, and then evaluates its rules."""
+SUITE: dict[str, Any] = {
+    "title": "Alerts",
+    "order": "listed",
+    "parameters": {
+        "baseline": "2s",
+        "baseline_within": "30s",
+        "hold": "10s",
+        "recover_within": "30s",
+        "correctness": False,
+        "max_lag": "10s",
+    },
+    # Pressure floods the pool twice while the load asks each of its groups once; so do three adapters.
+    "scenarios": [
+        {"scenario": "reset-prefix-cache", "with": {"hold": "5s"}},
+        {"scenario": "pool-pressure", "with": {"refill": "500ms"}},
+        {"scenario": "lora-churn", "with": {"rate": 48, "period": "60s", "hold": "14s", "recover_within": "2s"}},
+        "restart-term",
+        "restart-kill",
+        "replica-loss",
+    ],
+}
+TARGET = {
+    "name": HURT,
+    "start": {
+        "engine": "simulated",
+        "replicas": 2,
+        "block_size": 16,
+        "pool_blocks": 800,
+        "options": ["--patched", "--speed", "4"],
+    },
+    "load": {
+        "profile": "shared-system-prompt",
+        "rate": 16,
+        "groups": 16,
+        "prefix_tokens": 512,
+        "suffix_tokens": 96,
+        "output_tokens": 4,
+        "zipf": 0,
+    },
+}
 
 
-@contextmanager
-def pressure(url: str) -> Iterator[None]:
-    """Prompts that share nothing, four at a time: more than the pool holds."""
-    stopped = threading.Event()
-
-    def send(name: int) -> None:
-        while not stopped.is_set():
-            prompt = f"{name} {time.time_ns()} " * 24
-            body = json.dumps({"model": "simulated", "prompt": prompt, "max_tokens": 4}).encode()
-            request = urllib.request.Request(f"{url}/v1/completions", body, {"Content-Type": "application/json"})
-            urllib.request.urlopen(request, timeout=30).close()
-
-    threads = [threading.Thread(target=send, args=(name,)) for name in range(4)]
-    for thread in threads:
-        thread.start()
-    try:
-        yield
-    finally:
-        stopped.set()
-        for thread in threads:
-            thread.join(30)
+def listening(logs: Path) -> dict[str, str]:
+    """Addresses of the engines that the run started, by name, once both listen."""
+    # The log of a replica is called like that of the first engine, and a number more.
+    files = sorted(logs.glob("engine-*.log"), key=lambda file: len(file.name))
+    lines = [line for file in files for line in file.read_text().splitlines() if line.startswith(LISTENING)]
+    urls = [line.removeprefix(LISTENING).strip() for line in lines]
+    return dict(zip((HURT, OTHER), urls, strict=True)) if len(urls) == 2 else {}
 
 
-def test_a_steady_fleet_is_silent(hasty_fleet: Any) -> None:
-    hasty_fleet.wait(
-        lambda: len(hasty_fleet.ask(STEADY)) == 2 and not hasty_fleet.firing(), "a steady silent fleet"
+class Story:
+    """What the run did and when, and the alerts of that time."""
+
+    def __init__(self, fleet: Any, run: Path) -> None:
+        self.fleet = fleet
+        self.began_s = time.time()
+        self.events = [json.loads(line) for line in (run / "journal.jsonl").read_text().splitlines()]
+        self.verdicts = {one["scenario"]: one for one in json.loads((run / "verdicts.json").read_text())}
+
+    def during(self, scenario: str) -> set[tuple[str, str, str]]:
+        """Alerts that fired from a fault until its scenario ended, and not just before the fault."""
+        verdict = self.verdicts[scenario]
+        to_s = verdict["finished_at_s"] + SEEN_S
+        fired: set[tuple[str, str, str]] = self.fleet.fired(verdict["fault_from_s"], to_s)
+        before: set[tuple[str, str, str]] = self.fleet.fired(verdict["fault_from_s"], verdict["fault_from_s"])
+        return fired - before
+
+    def applied(self, scenario: str) -> bool:
+        return any(one["scenario"] == scenario and one["event"] == "fault_injected" for one in self.events)
+
+
+@pytest.fixture(scope="module")
+def story(hasty_watch: Any, tmp_path_factory: pytest.TempPathFactory) -> Story:
+    """The run, from the first baseline to the last recovery."""
+    folder = tmp_path_factory.mktemp("chaos")
+    (folder / "suite.yaml").write_text(yaml.safe_dump(SUITE))
+    target = {**TARGET, "exporter": hasty_watch.exporter_url}
+    (folder / "targets.yaml").write_text(yaml.safe_dump({"targets": [target]}))
+    command = [sys.executable, "-m", "hitcurve", "chaos", "run", str(folder / "suite.yaml"), "--seed", "1"]
+    command += ["--targets", str(folder / "targets.yaml"), "--out", str(folder / "run")]
+    with ChildProcess("chaos", command, folder / "chaos.log") as chaos:
+        hasty_watch.wait(lambda: listening(folder / "run" / "logs"), "the engines of the run")
+        hasty_watch.watch(listening(folder / "run" / "logs"))
+        chaos.wait_end(RUN_S)
+    return Story(hasty_watch, folder / "run")
+
+
+def test_every_fault_was_applied(story: Story) -> None:
+    assert len(story.verdicts) == len(SUITE["scenarios"])
+    assert all(story.applied(name) for name in story.verdicts), story.events
+
+
+def test_a_steady_fleet_is_silent(story: Story) -> None:
+    verdict = story.verdicts["reset-prefix-cache"]
+    assert story.fleet.fired(verdict["baseline_from_s"], verdict["fault_from_s"]) == set()
+
+
+def test_a_reset_is_told_and_wakes_nobody_up(story: Story) -> None:
+    assert story.during("reset-prefix-cache") == {("PrefixCacheReset", "info", HURT)}
+
+
+@pytest.mark.parametrize("scenario", ["pool-pressure", "lora-churn"])
+def test_what_spoils_the_curve_raises_the_alert_of_its_state(scenario: str, story: Story) -> None:
+    fired = story.during(scenario)
+    assert {name for name, _, target in fired if target == HURT} & STATES
+    assert {name for name, severity, _ in fired if severity == "critical"} <= {"PrefixCacheCollapsed"}
+    assert OTHER not in {target for _, _, target in fired}
+
+
+def test_one_restart_wakes_nobody_up_and_two_are_told(story: Story) -> None:
+    assert story.during("restart-term") == set()
+    assert story.during("restart-kill") == {("PrefixCacheEngineRestarting", "warning", HURT)}
+
+
+def test_a_replica_that_is_lost_and_comes_back_wakes_nobody_up(story: Story) -> None:
+    assert "critical" not in {severity for _, severity, _ in story.during("replica-loss")}
+
+
+def test_engines_that_are_gone_and_an_exporter_that_died(story: Story) -> None:
+    fleet = story.fleet
+    down = ("HitcurveTargetDown", "warning")
+    fleet.wait(
+        lambda: {(*down, HURT), (*down, OTHER)} <= fleet.fired(time.time(), time.time()),
+        "the alert on the engines",
     )
-
-
-def test_a_reset_wakes_nobody_up(hasty_fleet: Any) -> None:
-    hasty_fleet.reset("sim-0")
-    hasty_fleet.wait(lambda: "PrefixCacheReset" in hasty_fleet.firing(), "the alert on the reset")
-    assert hasty_fleet.firing("critical") == set()
-
-
-def test_pool_pressure_raises_the_alert_of_its_state(hasty_fleet: Any) -> None:
-    hasty_fleet.wait(lambda: len(hasty_fleet.ask(STEADY)) == 2, "a steady fleet")
-    with pressure(hasty_fleet.engines["sim-0"]):
-        hasty_fleet.wait(lambda: hasty_fleet.firing() & STATE_ALERTS, "an alert on the curve of sim-0")
-        found = hasty_fleet.ask('ALERTS{alertstate="firing",alertname=~"PrefixCache.+",target!=""}')
-        assert {labels["target"] for labels, _ in found} == {"sim-0"}
-        assert hasty_fleet.firing("critical") <= {"PrefixCacheCollapsed"}
-
-
-def test_an_engine_that_died_and_an_exporter_that_died(hasty_fleet: Any) -> None:
-    hasty_fleet.processes["sim-1"].stop()
-    hasty_fleet.wait(lambda: "HitcurveTargetDown" in hasty_fleet.firing(), "the alert on the engine")
-    assert "HitcurveExporterMissing" not in hasty_fleet.firing()
-    hasty_fleet.processes["exporter"].stop()
-    hasty_fleet.wait(
-        lambda: hasty_fleet.firing("critical") == {"HitcurveExporterMissing"}, "the alert on the exporter"
-    )
-    assert not hasty_fleet.firing() & STATE_ALERTS
+    assert fleet.firing("critical") == set()
+    fleet.processes["exporter"].stop()
+    fleet.wait(lambda: "HitcurveExporterMissing" in fleet.firing(), "the alert on the exporter")
+    assert fleet.firing("critical") == {"HitcurveExporterMissing"}
+    assert not fleet.firing() & STATES
