@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from hitcurve.errors import UsageError
 
@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     import yaml
 
 __all__ = ["Place", "load_optional_yaml", "load_yaml"]
+
+_MOST_VALUES: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,11 @@ def load_optional_yaml(path: Path) -> Place | None:
         raise UsageError(f"{path} cannot be read ({reason}); name a YAML file.") from error
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
-        return None if node is None else _place(path, "", node, yaml.SafeLoader(""))
+        if node is None:
+            return None
+        if _values(node, {}) > _MOST_VALUES:
+            raise UsageError(f"{path}:1: aliases make it more than {_MOST_VALUES:,} values; write them plainly.")
+        return _place(path, "", node, yaml.SafeLoader(""))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else 1
@@ -95,6 +101,20 @@ def load_optional_yaml(path: Path) -> Place | None:
         raise UsageError(f"{path}:1: not YAML ({error}); save it as plain UTF-8 text.") from error
     except RecursionError:
         raise UsageError(f"{path}:1: values are nested too deep; write them plainly.") from None
+
+
+def _values(node: "yaml.Node", known: dict[int, int]) -> int:
+    """Values below ``node`` where every alias is written out, without writing them out."""
+    import yaml
+
+    if id(node) not in known:
+        children: list[yaml.Node] = []
+        if isinstance(node, yaml.MappingNode):
+            children = [value for _, value in node.value]
+        elif isinstance(node, yaml.SequenceNode):
+            children = node.value
+        known[id(node)] = 1 + sum(_values(child, known) for child in children)
+    return known[id(node)]
 
 
 def _place(path: Path, label: str, node: "yaml.Node", loader: "yaml.SafeLoader") -> Place:
