@@ -53,7 +53,7 @@ def fetch(
         status, body, content_type = _answer(url, timeout_s, reading)
     except _TooLarge:
         return Scrape(at_s, monotonic_s, url, error=f"the page is larger than {max_bytes} bytes")
-    except (OSError, http.client.HTTPException) as error:
+    except (OSError, http.client.HTTPException, UnicodeError) as error:
         return Scrape(at_s, monotonic_s, url, error=_reason(error, timeout_s))
     return Scrape(at_s, monotonic_s, url, status, body, content_type)
 
@@ -114,4 +114,6 @@ def _reason(error: Exception, timeout_s: float) -> str:
         return "the answer is not HTTP"
     if isinstance(cause, OSError) and cause.strerror:
         return cause.strerror.lower()
+    if isinstance(cause, UnicodeError):
+        return "the address has characters that none may have"
     return str(cause) or type(cause).__name__

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
+from hitcurve.address import base_address
 from hitcurve.errors import UsageError
 from hitcurve_loadtests.arrivals import ArrivalKind, arrival_times
 from hitcurve_loadtests.profiles.catalogue import Api, find_profile, profile_names
@@ -238,13 +238,9 @@ def _checked_name(name: str) -> str:
 
 def _checked_url(flag: str, host: str) -> str:
     try:
-        parts = urlsplit(host)
-        usable = parts.scheme in ("http", "https") and parts.hostname and (parts.port is None or parts.port > 0)
-    except ValueError:
-        usable = False
-    if not usable:
-        raise UsageError(f"{flag} '{host}' is not an HTTP address; give one like http://127.0.0.1:8000.")
-    return host.rstrip("/")
+        return base_address(host)
+    except UsageError as error:
+        raise UsageError(f"{flag}: {error}") from None
 
 
 def _choice(flag: str, value: str, choices: Mapping[str, _Value]) -> _Value:

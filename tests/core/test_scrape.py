@@ -143,3 +143,8 @@ def test_an_answer_that_is_not_http(serve: Callable[[Answer], str]) -> None:
 def test_other_schemes_are_a_mistake_of_the_caller() -> None:
     with pytest.raises(ValueError, match="not an http or https URL: file:///etc/hostname"):
         fetch("file:///etc/hostname", 1, 100)
+
+
+@pytest.mark.parametrize("url", ["http://a..b/metrics", "http://127.0.0.1:1/ü"])
+def test_an_address_that_cannot_be_sent(url: str) -> None:
+    assert fetched(url) == Scrape(5.0, 6.0, url, error="the address has characters that none may have")

@@ -324,7 +324,8 @@ def test_several_engines_need_to_know_who_served_what(run: Run, tmp_path: Path) 
     ("options", "sentence"),
     [
         ([], "give either --metrics URL"),
-        (["--metrics", "localhost:8000"], "--metrics is 'localhost:8000'; give the URL"),
+        (["--metrics", "ftp://h"], "--metrics: 'ftp://h' is not an address; write http://HOST:PORT."),
+        (["--metrics", "http://me:hunter2@h"], "--metrics: an address holds a user name or password;"),
         (["--metrics", "http://127.0.0.1:9/metrics"], "cannot be read"),
         (["--recorded", "DIR", "--metrics", "http://h"], "--recorded has both readings"),
         (["--after", "PAGE", "--rules", "lru"], "--rules is 'lru'; give one of"),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from hitcurve.address import base_address
 from hitcurve.errors import EnvironmentFailed, UsageError
 from hitcurve.readers import PageRefused, read_page
 from hitcurve.reading import reading_from_json
@@ -36,10 +37,12 @@ class Counted:
 
 def metrics_url(text: str) -> str:
     """The address of the page: ``/metrics`` is added where the URL has no path. Raises UsageError."""
-    parts = urlsplit(text)
-    if parts.scheme not in ("http", "https") or not parts.netloc:
-        raise UsageError(f"--metrics is '{text}'; give the URL of the engine's page, http://HOST:PORT/metrics.")
-    return text.rstrip("/") + "/metrics" if parts.path in ("", "/") else text
+    try:
+        base = base_address(text)
+    except UsageError as error:
+        raise UsageError(f"--metrics: {error}") from None
+    bare = urlsplit(base).path == "" or text.rstrip("/").endswith("/metrics")
+    return f"{base}/metrics" if bare else base
 
 
 def live_page(url: str) -> tuple[Page, float]:
