@@ -118,5 +118,5 @@ def _document(scrape: Scrape) -> Any:
         raise EnvironmentFailed(f"HTTP {scrape.status}")
     try:
         return json.loads(scrape.body)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise EnvironmentFailed("the answer is not JSON") from error

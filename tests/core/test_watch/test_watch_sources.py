@@ -147,3 +147,10 @@ def test_what_is_no_address_is_refused_in_one_sentence(
         network.watched(url)
     assert one_line(str(refused.value))
     assert f"'{url}'" in str(refused.value)
+
+
+def test_an_exporter_whose_answer_is_nested_without_end_is_down(network: Network) -> None:
+    network.answers["http://a:9477/metrics"] = EXPORTER_PAGE
+    network.answers["http://a:9477/api/v1/engines"] = "[" * 100_000
+    (replica,) = network.watched("a:9477").next().replicas
+    assert (replica.reading.up, replica.reading.failure) == (False, "the answer is not JSON")
