@@ -142,6 +142,8 @@ class Reading:
     preemptions_total: float | None = None
     """Since watching began, over restarts; ``None`` where the engine does not count them. So are evictions."""
     evicted_blocks_total: float | None = None
+    mean_ttft_s: float | None = None
+    """Mean time to first token of the requests of the newest interval; ``None`` without any."""
     running: float | None = None
     waiting: float | None = None
     running_adapters: tuple[str, ...] = ()

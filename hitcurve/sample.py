@@ -69,6 +69,8 @@ class EngineSample:
     """Hit tokens since start by the tier that held them: ``device``, ``host``, ``disk``, ``p2p``, ``external``."""
     requests: float | None = None
     """Requests whose prefill was done, since start."""
+    ttft_seconds: float | None = None
+    """Sum of the times to first token of those requests, since start."""
     kv_usage: float | None = None
     """Share of the pool held by running requests, 0 to 1. Idle cached blocks are not counted."""
     preemptions: float | None = None

@@ -86,6 +86,7 @@ class EngineMonitor:
             kv_usage=sample.kv_usage,
             preemptions_total=self._preemptions,
             evicted_blocks_total=self._evictions,
+            mean_ttft_s=_mean(progress.ttft_seconds, progress.requests),
             running=sample.running,
             waiting=sample.waiting,
             running_adapters=() if adapters is None else adapters.running,
@@ -139,6 +140,10 @@ def _cuts(progress: Progress, sample: EngineSample, marked: tuple[Cut, ...], *, 
     if progress.resets and "reset" not in kinds:
         found.append(Cut(sample.at_s, "reset"))
     return tuple(found)
+
+
+def _mean(total: float | None, count: float | None) -> float | None:
+    return total / count if total is not None and count else None
 
 
 def _total(known: float | None, counter: float | None, added: float | None) -> float | None:

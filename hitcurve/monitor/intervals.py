@@ -23,6 +23,7 @@ class Progress:
     requests: float | None = None
     preemptions: float | None = None
     evictions: float | None = None
+    ttft_seconds: float | None = None
     resets: float | None = None
     restarts: int = 0
 
@@ -64,6 +65,7 @@ class EngineCounters:
             requests=simple["requests"],
             preemptions=simple["preemptions"],
             evictions=simple["evictions"],
+            ttft_seconds=simple["ttft_seconds"],
             resets=simple["resets"],
             restarts=added.restarts,
         )
@@ -116,6 +118,7 @@ def _simple_counters(sample: EngineSample) -> dict[str, float | None]:
         "requests": sample.requests,
         "preemptions": sample.preemptions,
         "evictions": sample.evictions,
+        "ttft_seconds": sample.ttft_seconds,
         "resets": sample.resets,
         "prompt_tokens": None if served is None else served.prompt_tokens,
         "cached_tokens": None if served is None else served.cached_tokens,

@@ -20,6 +20,7 @@ _OTHERS: Final = (
     "num_running_reqs",
     "num_queue_reqs",
     "time_to_first_token_seconds_count",
+    "time_to_first_token_seconds_sum",
 )
 _COPY_RANKS: Final = ("tp_rank", "pp_rank", "moe_ep_rank", "attn_cp_rank", "moe_dp_rank")
 """Ranks that work on the same requests: each prints the traffic of all."""
@@ -70,6 +71,7 @@ def _sample(
         served=served,
         tier_hits=_split(table, "cached_tokens", "cache_source", labels),
         requests=_one_rank_sum(table, "time_to_first_token_seconds_count", labels),
+        ttft_seconds=_one_rank_sum(table, "time_to_first_token_seconds_sum", labels),
         kv_usage=_one_rank_gauge(table, "token_usage", labels),
         running=_one_rank_gauge(table, "num_running_reqs", labels),
         waiting=_one_rank_gauge(table, "num_queue_reqs", labels),

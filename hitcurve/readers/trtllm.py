@@ -29,6 +29,7 @@ _OTHERS: Final = (
     "num_requests_running",
     "num_requests_waiting",
     "time_to_first_token_seconds_count",
+    "time_to_first_token_seconds_sum",
 )
 _SPLIT_BY: Final = frozenset({"pid", "le", "finished_reason"})
 
@@ -90,6 +91,7 @@ def _sample(
         labels=labels,
         lookups=lookups,
         requests=table.counter("num_requests_completed", labels) if requests is None else requests,
+        ttft_seconds=table.counter("time_to_first_token_seconds_sum", labels),
         running=table.gauge("num_requests_running", labels),
         waiting=table.gauge("num_requests_waiting", labels),
         block_size=block_size,

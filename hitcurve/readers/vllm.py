@@ -76,6 +76,7 @@ class _Reader:
                 table.counter("time_to_first_token_seconds_count", labels),
                 table.counter("request_success", labels),
             ),
+            ttft_seconds=table.counter("time_to_first_token_seconds_sum", labels),
             kv_usage=_first(
                 table.gauge("kv_cache_usage_perc", labels), table.gauge("gpu_cache_usage_perc", labels)
             ),

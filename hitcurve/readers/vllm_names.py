@@ -36,6 +36,7 @@ _OTHERS: Final = (
     "cache_config_info",
     "lora_requests_info",
     "time_to_first_token_seconds_count",
+    "time_to_first_token_seconds_sum",
 )
 _UNPREFIXED: Final = {
     "process_start_time_seconds": "process_start_time_seconds",

@@ -9,7 +9,7 @@ from rich.text import Text
 from hitcurve.flags import ALL_FLAGS
 from hitcurve.replay.sparkline import sparkline
 from hitcurve.watch.replica import Replica
-from hitcurve.watch.table import NO_VALUE, percent, short_number, state_text
+from hitcurve.watch.table import NO_VALUE, percent, seconds, short_number, state_text
 
 __all__ = ["detail"]
 
@@ -57,6 +57,7 @@ def _rates(replica: Replica) -> Iterator[tuple[str, str]]:
 def _engine(replica: Replica) -> Iterator[tuple[str, str]]:
     reading = replica.reading
     yield "tokens looked up per s", short_number(replica.query_tokens_per_s)
+    yield "mean time to first token", seconds(reading.mean_ttft_s)
     yield "running / waiting", f"{short_number(reading.running)} / {short_number(reading.waiting)}"
     yield "pool in use", percent(reading.kv_usage)
     yield "pool, block size", f"{_tokens(reading.capacity_tokens)}, {_tokens(reading.block_size)}"

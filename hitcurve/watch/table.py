@@ -19,6 +19,7 @@ __all__ = [
     "as_table",
     "columns_for",
     "percent",
+    "seconds",
     "short_number",
     "state_text",
 ]
@@ -69,6 +70,13 @@ def short_number(value: float | None) -> str:
             scaled = value / size
             return f"{scaled:.1f}{unit}" if scaled < 10 else f"{scaled:.0f}{unit}"
     return f"{value:.0f}"
+
+
+def seconds(value: float | None) -> str:
+    """``85ms``, ``1.2s``, ``34s``."""
+    if value is None:
+        return NO_VALUE
+    return f"{1000 * value:.0f}ms" if value < 1 else f"{value:.1f}s" if value < 10 else f"{value:.0f}s"
 
 
 def state_text(replica: Replica) -> Text:
@@ -127,9 +135,10 @@ COLUMNS: Final = (
     _column("start", 6, lambda one: one.reading.cumulative_hit_rate, percent, smallest=True),
     _column("pool", 6, lambda one: one.reading.kv_usage, percent, least_width=88),
     _column("tok/s", 5, lambda one: one.query_tokens_per_s, short_number, least_width=95),
-    _column("wait", 4, lambda one: one.reading.waiting, short_number, least_width=101),
-    _column("evict/s", 7, lambda one: one.evictions_per_s, short_number, least_width=110),
-    Column("adapters", 16, _adapters, lambda one: (_adapters(one).plain,), "left", least_width=128),
+    _column("ttft", 6, lambda one: one.reading.mean_ttft_s, seconds, least_width=103),
+    _column("wait", 4, lambda one: one.reading.waiting, short_number, least_width=109),
+    _column("evict/s", 7, lambda one: one.evictions_per_s, short_number, least_width=118),
+    Column("adapters", 16, _adapters, lambda one: (_adapters(one).plain,), "left", least_width=136),
 )
 """The curve, last on the screen, takes what width is left."""
 

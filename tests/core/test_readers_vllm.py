@@ -250,6 +250,7 @@ def test_a_page_of_real_vllm_0_32() -> None:
         served=ServedCounters(1000, 576),
         tier_hits={"device": 576, "host": 0, "p2p": 0, "disk": 0, "external": 0},
         requests=8,
+        ttft_seconds=0.13115692138671875,
         kv_usage=0,
         preemptions=0,
         running=0,

@@ -42,6 +42,7 @@ def replica(name: str, rate: float | None, state: StateName = "steady", cause: C
         request_window=RequestWindowRate(1000, 1000.0, rate, 12.0),
         cumulative_hit_rate=0.5,
         kv_usage=0.25,
+        mean_ttft_s=0.0849,
         capacity_tokens=64_000,
         block_size=16,
         running_adapters=("sql",),
@@ -101,7 +102,7 @@ def test_eighty_columns_show_the_unhealthy_first() -> None:
 def test_a_wide_screen_shows_more_columns() -> None:
     async def test(pilot: Pilot[None], _: Scripted) -> None:
         (row,) = rows(pilot)
-        assert row == ["a", "steady", "50.0%", "50.0%", "50.0%", "25.0%", "200", "–", "–", "sql", "▅"]
+        assert row == ["a", "steady", "50.0%", "50.0%", "50.0%", "25.0%", "200", "85ms", "–", "–", "sql", "▅"]
         await pilot.resize_terminal(80, 24)
         await pilot.pause()
         assert rows(pilot) == [["a", "steady", "50.0%", "50.0%", "50.0%", "▅"]]
