@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NoReturn
 from hitcurve import __version__
 from hitcurve.commands import COMMANDS, Command
 from hitcurve.errors import EnvironmentFailed, HitcurveError, UsageError
+from hitcurve.printable import printable
 
 if TYPE_CHECKING:
     import typer
@@ -135,5 +136,5 @@ def _reader_gone() -> int:
 
 
 def _say(sentence: str, exit_code: int) -> int:
-    print(f"hitcurve: {' '.join(sentence.split())}", file=sys.stderr)
+    print(f"hitcurve: {printable(' '.join(sentence.split()))}", file=sys.stderr)
     return exit_code

@@ -7,6 +7,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from hitcurve.printable import printable
+
 __all__ = ["print_answer"]
 
 MOST_FINDINGS = 10
@@ -106,7 +108,7 @@ def _split(split: Json) -> Table:
     )
     for group in groups[:MOST_GROUPS]:
         cells = (f"{group['requests']:,}", f"{group['query_tokens']:,}", *_rates(group["pools"]))
-        table.add_row(escape(group["name"]), *cells)
+        table.add_row(escape(printable(group["name"])), *cells)
     if len(groups) > MOST_GROUPS:
         table.caption = f"and {len(groups) - MOST_GROUPS:,} more (--json has all of them)"
     return table

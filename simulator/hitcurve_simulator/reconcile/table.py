@@ -6,6 +6,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from hitcurve.printable import printable
+
 __all__ = ["GAP_TITLES", "print_answer", "traffic_name"]
 
 COLOURS = {"ok": "green", "bad": "red", "no_data": "yellow", "invalid": "yellow"}
@@ -54,7 +56,7 @@ def _rates(answer: dict[str, Any]) -> Table:
         table.add_column(title, justify="right")
     for row in answer["rows"][:MOST_ROWS]:
         rates = (_rate(row[name]) for name in ("ceiling", "prediction", "measurement"))
-        table.add_row(escape(traffic_name(row)), f"{row['requests']:,}", *rates)
+        table.add_row(escape(printable(traffic_name(row))), f"{row['requests']:,}", *rates)
     if len(answer["rows"]) > MOST_ROWS:
         table.caption = f"and {len(answer['rows']) - MOST_ROWS:,} more rows (--json has all of them)"
     return table
