@@ -233,8 +233,8 @@ class RecordingCache:
         self.recorder = recorder
         self.page_size = recorder.page_size
 
-    def track(self, request: Request) -> RadixRequest:
-        return RadixRequest(request, Namespace(), 0)
+    def track(self, request: Request, extra_key: str | None = None) -> RadixRequest:
+        return RadixRequest(request, Namespace(extra_key), 0)
 
     def start(self, state: RadixRequest, tokens: int, room: int) -> bool:
         prompt = list(state.request.prompt_token_ids or ())
