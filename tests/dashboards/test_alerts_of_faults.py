@@ -34,7 +34,7 @@ SUITE: dict[str, Any] = {
     },
     # Pressure floods the pool twice while the load asks each of its groups once; so do three adapters.
     "scenarios": [
-        {"scenario": "reset-prefix-cache", "with": {"hold": "5s"}},
+        {"scenario": "reset-prefix-cache", "with": {"baseline": "5s", "hold": "5s"}},
         {"scenario": "pool-pressure", "with": {"refill": "500ms"}},
         {"scenario": "lora-churn", "with": {"rate": 48, "period": "60s", "hold": "14s", "recover_within": "2s"}},
         "restart-term",
