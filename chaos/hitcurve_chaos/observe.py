@@ -28,6 +28,10 @@ class CurveSource(Protocol):
     def look(self) -> Sequence[Reading]:
         """Readings not returned before, all of one scrape; empty where there is nothing new. Never raises."""
 
+    @property
+    def pending(self) -> bool:
+        """Whether scrapes that were made already wait to be handed out."""
+
     def mark(self, kind: CutKind, at_s: float) -> bool:
         """Tell the watcher of a cut that engines do not report (a reset); False where it did not take it."""
 
@@ -55,6 +59,11 @@ class ExporterSource:
             self._seen[reading.engine] = reading.at_s
             self._mark_name = reading.target
         return new
+
+    @property
+    def pending(self) -> bool:
+        """Every look asks anew."""
+        return False
 
     def mark(self, kind: CutKind, at_s: float) -> bool:
         body = {"target": self._mark_name, "kind": kind, "at_s": at_s}
@@ -104,6 +113,11 @@ class ScrapeSource:
             readings = self._monitor.observe(page)
         self.trouble = next((f"{self._url} brings nothing: {r.failure}" for r in readings if not r.up), None)
         return readings
+
+    @property
+    def pending(self) -> bool:
+        """Every look asks anew."""
+        return False
 
     def mark(self, kind: CutKind, at_s: float) -> bool:
         with self._lock:

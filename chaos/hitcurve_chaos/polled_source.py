@@ -38,6 +38,11 @@ class PolledSource:
         except queue.Empty:
             return ()
 
+    @property
+    def pending(self) -> bool:
+        """Whether the thread is ahead of whoever looks."""
+        return not self._scrapes.empty()
+
     def mark(self, kind: CutKind, at_s: float) -> bool:
         return self._source.mark(kind, at_s)
 

@@ -1,10 +1,10 @@
 """Watching a run: looks at the curve and at the requests, keeps what it sees, and waits for conditions."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from hitcurve.reading import as_json
+from hitcurve.reading import Reading, as_json
 from hitcurve_chaos.clock import Clock
 from hitcurve_chaos.curve import Curve, point_of
 from hitcurve_chaos.observe import CurveSource
@@ -27,14 +27,18 @@ class Watch:
         self._every_s = every_s
 
     def look(self) -> None:
-        """Take in what is new."""
-        new = self.source.look()
+        """Take in what is new, and all that was scraped while nobody looked."""
+        self._take(self.source.look())
+        while self.source.pending:
+            self._take(self.source.look())
+        self.requests.follow()
+
+    def _take(self, new: Sequence[Reading]) -> None:
         if new:
             self.curve.add(point_of(new))
             lines = "".join(json.dumps(as_json(reading)) + "\n" for reading in new)
             with self._readings.open("a", encoding="utf-8") as file:
                 file.write(lines)
-        self.requests.follow()
 
     def until(self, done: Callable[[], bool], within_s: float, *, tick: Callable[[], None] | None = None) -> bool:
         """Look again and again until ``done``; False when it was not within ``within_s`` seconds.

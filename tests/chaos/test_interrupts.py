@@ -13,10 +13,16 @@ from hitcurve_chaos.progress import ConsoleProgress, QuietConsole
 
 @pytest.fixture(autouse=True)
 def _handlers_stay() -> Iterator[None]:
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = [signal.getsignal(number) for number in numbers]
+    """Each test begins as in a terminal, also where the tests themselves run under nohup, and leaves it so."""
+    usual = {
+        signal.SIGINT: signal.default_int_handler,
+        signal.SIGTERM: signal.SIG_DFL,
+        signal.SIGHUP: signal.SIG_DFL,
+    }
+    before = {number: signal.signal(number, handler) for number, handler in usual.items()}
     yield
-    assert [signal.getsignal(number) for number in numbers] == before
+    left = {number: signal.signal(number, handler) for number, handler in before.items()}
+    assert left == usual
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

@@ -50,7 +50,7 @@ RESET_BUSY = drill(
     conditions=(Expectation("running_at_reset", "requests that ran when the reset came", AtLeast(1)),),
     needs=(*TOKENS, "reset", "counters"),
     parameters=(
-        Parameter("output_tokens", "count", 400, "length of the answer that runs during the reset", least=2),
+        Parameter("output_tokens", "count", 1200, "length of the answer that runs during the reset", least=2),
     ),
     story=Story(
         fault="The reset endpoint is called during a long answer, once plainly and once with preemption.",

@@ -48,7 +48,7 @@ SHARED_PREFIX_OUTLIVES = drill(
         Expectation("outlasted", "whether the long request ran until the pool was full", AtLeast(1)),
     ),
     needs=(*TOKENS, "counters", "fillable_pool"),
-    parameters=(Parameter("output_tokens", "count", 400, "how long the request that stays answers", least=16),),
+    parameters=(Parameter("output_tokens", "count", 1200, "how long the request that stays answers", least=16),),
     story=Story(
         fault="A long request and a short one share a prefix; the short one ends; unique prompts fill the pool.",
         signature="Misses of kind capacity for everybody but the request that runs.",
