@@ -9,6 +9,7 @@ from rich.text import Text
 
 from hitcurve.doctor.diagnosis import Diagnosis
 from hitcurve.doctor.findings import Finding, Severity
+from hitcurve.printable import printable
 
 __all__ = ["print_diagnosis"]
 
@@ -30,7 +31,9 @@ def print_diagnosis(diagnosis: Diagnosis, console: Console, *, verbose: bool) ->
         console.print(Text("not judged, for lack of", style="dim"))
     for (missing, where), checks in unjudged.items():
         names = f" ({', '.join(where)})" if where else ""
-        console.print(Padding(Text(f"{missing}{names}: {', '.join(checks)}", style="dim"), (0, 0, 0, 4)))
+        console.print(
+            Padding(Text(printable(f"{missing}{names}: {', '.join(checks)}"), style="dim"), (0, 0, 0, 4))
+        )
     fine = [answer.check for answer in diagnosis.answers if not answer.findings and not answer.not_judged]
     if verbose:
         for check in fine:
@@ -43,7 +46,7 @@ def print_diagnosis(diagnosis: Diagnosis, console: Console, *, verbose: bool) ->
 def _headline(finding: Finding, check: str) -> Text:
     where = ", ".join(finding.where) or "Prometheus"
     mark = (f"{finding.severity:<8} ", _STYLES[finding.severity])
-    return Text.assemble(mark, (check, "bold"), f"  {where}: {finding.message}")
+    return Text.assemble(mark, (check, "bold"), printable(f"  {where}: {finding.message}"))
 
 
 def _evidence(finding: Finding) -> Iterator[str]:
@@ -54,4 +57,4 @@ def _evidence(finding: Finding) -> Iterator[str]:
 def _value(value: float | str | None) -> str:
     if isinstance(value, float):
         return f"{value:,.0f}" if value.is_integer() else f"{value:.4g}"
-    return "unknown" if value is None else value
+    return "unknown" if value is None else printable(value)

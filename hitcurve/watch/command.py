@@ -15,7 +15,7 @@ from hitcurve.watch.replica import Replica, Round, as_document, unhealthy
 from hitcurve.watch.sources import Watched
 from hitcurve.watch.table import as_table
 
-__all__ = ["app"]
+__all__ = ["app", "print_once"]
 
 _EPILOG: Final = (
     "Examples: hitcurve watch http://127.0.0.1:8000 http://127.0.0.1:8001 · "
@@ -53,19 +53,22 @@ def watch_command(
             raise UsageError(f"{name} is {value:g}; give a number of seconds above 0.")
     watched = Watched(urls, windows_s=(window,), timeout_s=timeout)
     if once:
-        _print(watched.next(), as_json)
+        print_once(watched.next(), as_json)
     elif as_json:
         _stream(watched, interval)
     else:
         _view(watched, interval)
 
 
-def _print(round_: Round, as_json: bool) -> None:
+def print_once(round_: Round, as_json: bool) -> None:
+    """Print a round; EnvironmentFailed where one is down or none exists, BadFinding where one is unhealthy."""
     if as_json:
         print(json.dumps(as_document(round_), allow_nan=False))
     else:
         console = Console()
         console.print(as_table(round_, max(console.width, _LEAST_WIDTH)))
+    if not round_.replicas:
+        raise EnvironmentFailed("no replica is known there yet; name engines, or wait for the exporter's targets.")
     down = [one for one in round_.replicas if not one.reading.up]
     if down:
         raise EnvironmentFailed(f"{_names(down)} cannot be read: {down[0].reading.failure}; check the address.")

@@ -7,6 +7,7 @@ from typing import Final
 from rich.text import Text
 
 from hitcurve.flags import ALL_FLAGS
+from hitcurve.printable import printable
 from hitcurve.replay.sparkline import sparkline
 from hitcurve.watch.replica import Replica
 from hitcurve.watch.table import NO_VALUE, percent, seconds, short_number, state_text
@@ -65,7 +66,7 @@ def _engine(replica: Replica) -> Iterator[tuple[str, str]]:
     yield "blocks evicted per s", short_number(replica.evictions_per_s)
     yield "preemptions", short_number(reading.preemptions_total)
     yield "restarts / resets seen", f"{reading.restarts_total} / {reading.resets_total}"
-    yield "adapters", ", ".join(reading.running_adapters) or NO_VALUE
+    yield "adapters", printable(", ".join(reading.running_adapters)) or NO_VALUE
 
 
 def _line(label: str, value: str) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from hitcurve.printable import printable
 from hitcurve.reading import UNHEALTHY_STATES, Interval, Reading, as_json
 
 __all__ = ["CURVE_POINTS", "Curves", "Replica", "Round", "as_document", "unhealthy"]
@@ -116,10 +117,12 @@ class Curves:
 def _names(keys: Collection[tuple[str, str]]) -> dict[tuple[str, str], str]:
     """Target without its scheme, and the engine where the target has several."""
     engines = Counter(target for target, _ in keys)
-    short = {key: key[0].split("://", 1)[-1] + (f" {key[1]}" if engines[key[0]] > 1 else "") for key in keys}
+    short = {
+        key: printable(key[0].split("://", 1)[-1] + (f" {key[1]}" if engines[key[0]] > 1 else "")) for key in keys
+    }
     if len(set(short.values())) == len(short):
         return short
-    return {key: " ".join(key).strip() for key in keys}
+    return {key: printable(" ".join(key).strip()) for key in keys}
 
 
 def _key(reading: Reading) -> tuple[str, str]:

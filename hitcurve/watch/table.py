@@ -7,6 +7,7 @@ from typing import Final, Literal
 from rich.table import Table
 from rich.text import Text
 
+from hitcurve.printable import printable
 from hitcurve.reading import StateName
 from hitcurve.replay.sparkline import sparkline
 from hitcurve.watch.replica import Replica, Round, unhealthy
@@ -83,7 +84,7 @@ def state_text(replica: Replica) -> Text:
     """State and cause in the state's colour; ``down`` and why where the replica does not answer."""
     reading = replica.reading
     if not reading.up:
-        return Text(f"down: {reading.failure or 'no answer'}", style="bold red")
+        return Text(printable(f"down: {reading.failure or 'no answer'}"), style="bold red")
     if reading.state is None:
         return Text("unknown", style="dim")
     cause = f" ({reading.state.cause})" if reading.state.cause else ""
@@ -124,7 +125,7 @@ def _column(
 
 
 def _adapters(replica: Replica) -> Text:
-    return Text(", ".join(replica.reading.running_adapters) or NO_VALUE)
+    return Text(printable(", ".join(replica.reading.running_adapters)) or NO_VALUE)
 
 
 COLUMNS: Final = (

@@ -31,6 +31,7 @@ __all__ = ["app"]
 UNLIMITED = "unlimited"
 
 Word = TypeVar("Word", bound=str)
+_MOST_DIGITS = 15
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -167,7 +168,7 @@ def _block_size(rules: str, source: str, block_size: int | None, page_size: int 
 def _pool_blocks(text: str) -> int | None:
     if text == UNLIMITED:
         return None
-    if not text.isascii() or not text.isdigit() or int(text) < 1:
+    if not text.isascii() or not text.isdigit() or len(text) > _MOST_DIGITS or int(text) < 1:
         raise UsageError(f"--pool-blocks is '{text}'; give a number of blocks from 1 on, or '{UNLIMITED}'.")
     return int(text)
 

@@ -11,6 +11,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from hitcurve.errors import EnvironmentFailed
+from hitcurve.watch.command import print_once
+from hitcurve.watch.replica import Round
+
 PAGE = b"""# TYPE vllm:prefix_cache_queries_total counter
 vllm:prefix_cache_queries_total{engine="0",model_name="m"} 1000
 # TYPE vllm:prefix_cache_hits_total counter
@@ -111,3 +115,9 @@ def test_times_must_be_above_zero(option: str, engine: str) -> None:
         2,
         f"hitcurve: {option} is 0; give a number of seconds above 0.\n",
     )
+
+
+def test_an_exporter_without_replicas_is_no_data(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(EnvironmentFailed, match="no replica is known there yet"):
+        print_once(Round(0.0, ()), as_json=True)
+    assert json.loads(capsys.readouterr().out) == {"version": 1, "at_s": 0.0, "engines": []}
