@@ -4,7 +4,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from hitcurve.curve import CurveClassifier
+from hitcurve.curve import CurveClassifier, CurveConfig
 from hitcurve.monitor import TargetMonitor
 from hitcurve.reading import CutKind, Reading, reading_from_json
 from hitcurve.scrape import fetch
@@ -16,6 +16,7 @@ __all__ = ["CurveSource", "ExporterSource", "ScrapeSource"]
 _TIMEOUT_S = 5.0
 _LARGEST_PAGE = 32 * 1024 * 1024
 _WINDOWS_S = (5.0, 30.0, 300.0)
+_OWN_SWINGS = 8
 
 
 class CurveSource(Protocol):
@@ -98,12 +99,17 @@ class ExporterSource:
         return reading_from_json(entry)
 
 
+def _classifier() -> CurveClassifier:
+    """A suite hurts the cache again and again, which must not read as swings of the engine's own."""
+    return CurveClassifier(CurveConfig(swing_turns=_OWN_SWINGS, swing_turns_signalled=_OWN_SWINGS))
+
+
 class ScrapeSource:
     """Readings from the engine's own /metrics, for targets without an exporter."""
 
     def __init__(self, target: Target) -> None:
         self._url = f"{target.engine}/metrics"
-        self._monitor = TargetMonitor(target.name, windows_s=_WINDOWS_S, classifier_factory=CurveClassifier)
+        self._monitor = TargetMonitor(target.name, windows_s=_WINDOWS_S, classifier_factory=_classifier)
         self._lock = threading.Lock()
         self.trouble: str | None = None
 

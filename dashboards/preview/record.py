@@ -140,7 +140,7 @@ def started_exporter(folder: Path, engines: dict[str, RunningEngine], running: E
         "request_window": 200,
         "allow_marks": True,
         # Three faults in some minutes would themselves read as oscillating.
-        "curve": {"swing_turns": 8},
+        "curve": {"swing_turns": 8, "swing_turns_signalled": 8},
         "targets": [{"name": name, "url": f"{engine.url}/metrics"} for name, engine in engines.items()],
     }
     file = folder / "exporter.yml"

@@ -252,7 +252,7 @@ def watching(folder: Path, rules: dict[str, str], pages: list[dict[str, Any]]) -
             "windows": ["5s", "30s", "5m"],
             "allow_marks": True,
             # Several faults in a minute would themselves read as oscillating.
-            "curve": {"swing_turns": 8},
+            "curve": {"swing_turns": 8, "swing_turns_signalled": 8},
             "file_sd_configs": [{"files": ["engines.json"]}],
         }
         (folder / "engines.json").write_text("[]")

@@ -24,7 +24,7 @@ def exporter_configuration(engine_url: str, settings: DemoSettings) -> dict[str,
         "request_window": settings.request_window,
         "allow_marks": True,
         # The demo hurts the cache three times in two minutes, which would itself read as oscillating.
-        "curve": {"swing_turns": 8},
+        "curve": {"swing_turns": 8, "swing_turns_signalled": 8},
         "targets": [{"name": "demo", "url": f"{engine_url}/metrics"}],
     }
 
