@@ -71,8 +71,11 @@ def look(test: Look, *replicas: Replica, size: tuple[int, int] = (80, 24)) -> No
                 await pilot.pause(0.01)
                 if app.query_one(DataTable).row_count == len(replicas):
                     break
-            await test(pilot, scripted)
-            scripted.more.release()
+            try:
+                await test(pilot, scripted)
+            finally:
+                # The reading thread ends with the view; nothing may hold it until then.
+                scripted.more.release(10_000)
 
     asyncio.run(run())
 
