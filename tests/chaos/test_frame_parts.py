@@ -23,7 +23,6 @@ from hitcurve_chaos.parameters import COMMON_PARAMETERS, Parameter, resolve, sec
 from hitcurve_chaos.polled_source import PolledSource, open_source
 from hitcurve_chaos.process_loads import ProcessLoads
 from hitcurve_chaos.request_tail import RequestTail, cached_share, ttft_p50_s
-from hitcurve_chaos.watch import Watch
 
 
 @pytest.mark.parametrize(("text", "value"), [("15", 15), ("15s", 15), ("1.5m", 90), ("500ms", 0.5), ("1h", 3600)])
@@ -229,28 +228,6 @@ def test_a_polled_source_hands_out_every_scrape_in_order(scripted: ModuleType, w
         assert source.trouble == "some"
     assert found == scrapes
     assert list(source.look()) == []
-
-
-def test_whoever_looks_late_gets_all_that_was_scraped_meanwhile(tmp_path: Path) -> None:
-    left = [[reading("0", at_s, 10, 5, "steady")] for at_s in (1, 2, 3)]
-
-    class Backlog:
-        trouble = None
-
-        @property
-        def pending(self) -> bool:
-            return bool(left)
-
-        def look(self) -> Any:
-            return left.pop(0) if left else ()
-
-        def mark(self, kind: str, at_s: float) -> bool:
-            return False
-
-    watch = Watch(Backlog(), tmp_path, SystemClock())
-    watch.look()
-    assert [point.at_s for point in watch.curve.points] == [1, 2, 3]
-    assert len((tmp_path / "readings.jsonl").read_text().splitlines()) == 3
 
 
 def test_open_source_takes_the_exporter_where_there_is_one(scripted: ModuleType, world: Any) -> None:
