@@ -26,7 +26,7 @@ from hitcurve_simulator.reconcile.sources import (
 )
 from hitcurve_simulator.simulate.choice import Choice, settled_version
 from hitcurve_simulator.simulate.progress import progress_over
-from hitcurve_simulator.traces.text import Tokenizer
+from hitcurve_simulator.traces.text import Encoder
 from hitcurve_simulator.traces.tokenizers import tokenizer_by_name
 
 __all__ = ["app"]
@@ -212,7 +212,7 @@ def _pool(text: str) -> int | None:
     return int(text)
 
 
-def _tokenizer(name: str | None, url: str | None) -> Tokenizer:
+def _tokenizer(name: str | None, url: str | None) -> Encoder:
     if name == "engine" or (name is None and url is not None):
         if url is None:
             raise UsageError("--tokenizer engine asks the engine; give --metrics URL, or another tokenizer.")

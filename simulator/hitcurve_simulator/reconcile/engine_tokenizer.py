@@ -35,10 +35,6 @@ class EngineTokenizer:
             return self._ask({"messages": list(messages[1:]), "tools": json.loads(str(first["content"]))})
         return self._ask({"messages": list(messages)})
 
-    def text(self, token_ids: Sequence[int]) -> str:
-        """Not asked for: nothing here needs text back."""
-        raise NotImplementedError
-
     def _ask(self, body: dict[str, Any]) -> list[int]:
         kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
         connection = kind(self._netloc, timeout=_TIMEOUT_S)

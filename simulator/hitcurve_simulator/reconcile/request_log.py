@@ -10,7 +10,7 @@ from hitcurve_simulator.traces import LineFinding, TraceRow
 from hitcurve_simulator.traces.json_objects import read_objects
 from hitcurve_simulator.traces.parse_row import RowParser, RowRefused
 from hitcurve_simulator.traces.served import Served, served_of
-from hitcurve_simulator.traces.text import Tokenizer
+from hitcurve_simulator.traces.text import Encoder
 
 __all__ = ["LoggedRequest", "RequestLog", "read_logs"]
 
@@ -63,7 +63,7 @@ class RequestLog:
 def read_logs(
     paths: Sequence[Path],
     block_size: int,
-    tokenizer: Tokenizer,
+    tokenizer: Encoder,
     on_line: Callable[[], None] = lambda: None,
 ) -> RequestLog:
     """Read JSON lines (or a JSON list) of requests; ``-`` is standard input. Raises UsageError.

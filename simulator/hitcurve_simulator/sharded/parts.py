@@ -11,7 +11,7 @@ from hitcurve_simulator.estimate.chains import Chains, chains_of
 from hitcurve_simulator.traces import LineFinding, TraceRow
 from hitcurve_simulator.traces.formats import TimeUnit
 from hitcurve_simulator.traces.parse_row import TIME_GOES_BACKWARDS, RowParser, RowRefused
-from hitcurve_simulator.traces.text import DigestedPieces, Tokenizer
+from hitcurve_simulator.traces.text import DigestedPieces, Encoder
 from hitcurve_simulator.traces.tokenizers import tokenizer_by_name
 from hitcurve_simulator.vllm import Request
 
@@ -125,5 +125,5 @@ def _emptied(row: TraceRow) -> TraceRow:
     return TraceRow(row.line, request, arrival_s=row.arrival_s, session=row.session, tenant=row.tenant)
 
 
-def _tokenizer(name: str) -> Tokenizer:
+def _tokenizer(name: str) -> Encoder:
     return DigestedPieces() if name == "pieces" else tokenizer_by_name(name)

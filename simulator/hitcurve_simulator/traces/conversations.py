@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hitcurve_simulator.traces.row import LineFinding, TraceRow
-from hitcurve_simulator.traces.text import Tokenizer, chat_tokens
+from hitcurve_simulator.traces.text import Encoder, chat_tokens
 from hitcurve_simulator.vllm import Request
 
 __all__ = ["rows_of_conversations"]
@@ -20,7 +20,7 @@ _ROLES = {
 
 
 def rows_of_conversations(
-    objects: list[tuple[int, object]], tokenizer: Tokenizer
+    objects: list[tuple[int, object]], tokenizer: Encoder
 ) -> tuple[list[TraceRow], list[LineFinding]]:
     """Requests of all conversations, one conversation after the other, and those without a question.
 
@@ -36,7 +36,7 @@ def rows_of_conversations(
     return rows, skipped
 
 
-def _rows_of(line: int, session: str, messages: list[dict[str, str]], tokenizer: Tokenizer) -> list[TraceRow]:
+def _rows_of(line: int, session: str, messages: list[dict[str, str]], tokenizer: Encoder) -> list[TraceRow]:
     rows: list[TraceRow] = []
     for index, message in enumerate(messages):
         if message["role"] != "user":

@@ -10,7 +10,7 @@ from hitcurve_simulator.traces.formats import TimeUnit
 from hitcurve_simulator.traces.openai_log import as_trace_row
 from hitcurve_simulator.traces.row import TraceRow
 from hitcurve_simulator.traces.served import reply_text
-from hitcurve_simulator.traces.text import TextPieces, Tokenizer, chat_tokens
+from hitcurve_simulator.traces.text import Encoder, TextPieces, chat_tokens
 from hitcurve_simulator.vllm import Request
 
 __all__ = ["TIME_GOES_BACKWARDS", "RowParser", "RowRefused", "Turns"]
@@ -36,7 +36,7 @@ class RowParser:
     block_size: int
     time_unit: TimeUnit
     turns: Turns = "cumulative"
-    tokenizer: Tokenizer = field(default_factory=TextPieces)
+    tokenizer: Encoder = field(default_factory=TextPieces)
     _latest_s: float = -math.inf
     _chats: set[object] = field(default_factory=set)
     _said: dict[str, int] = field(default_factory=dict)

@@ -22,7 +22,7 @@ from hitcurve_simulator.traces.kv_events import is_batch, rows_of_batches
 from hitcurve_simulator.traces.parse_row import RowParser, RowRefused, Turns
 from hitcurve_simulator.traces.row import LineFinding, Trace, TraceRow
 from hitcurve_simulator.traces.sessions import link_sessions
-from hitcurve_simulator.traces.text import TextPieces, Tokenizer
+from hitcurve_simulator.traces.text import Encoder, TextPieces
 
 __all__ = ["TraceStream", "read_trace"]
 
@@ -41,7 +41,7 @@ class TraceStream:
         time_unit: TimeUnit | None = None,
         turns: Turns = "cumulative",
         on_line: Callable[[], None] = lambda: None,
-        tokenizer: Tokenizer | None = None,
+        tokenizer: Encoder | None = None,
         keep_notes: bool = True,
     ) -> None:
         """``keep_notes``: also keep warnings and the turns before, which grow with the file."""
@@ -119,7 +119,7 @@ def read_trace(
     turns: Turns = "cumulative",
     strict: bool = False,
     on_line: Callable[[], None] = lambda: None,
-    tokenizer: Tokenizer | None = None,
+    tokenizer: Encoder | None = None,
 ) -> Trace:
     """Read a trace; ``block_size`` and ``time_unit`` default to those of its format, text becomes pieces.
 

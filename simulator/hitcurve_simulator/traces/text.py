@@ -9,15 +9,19 @@ from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Protocol, runtime_checkable
 
-__all__ = ["ChatTokenizer", "DigestedPieces", "TextPieces", "Tokenizer", "Utf8Bytes", "chat_tokens"]
+__all__ = ["ChatTokenizer", "DigestedPieces", "Encoder", "TextPieces", "Tokenizer", "Utf8Bytes", "chat_tokens"]
 
 _PIECE = re.compile(r" ?\w{1,4}|\s+|[^\w\s]")
 
 
-class Tokenizer(Protocol):
-    """Text to token ids and back."""
+class Encoder(Protocol):
+    """Text to token ids."""
 
     def token_ids(self, text: str) -> list[int]: ...
+
+
+class Tokenizer(Encoder, Protocol):
+    """Text to token ids and back."""
 
     def text(self, token_ids: Sequence[int]) -> str: ...
 
@@ -67,10 +71,6 @@ class DigestedPieces:
                 self._numbers[piece] = int.from_bytes(digest, "big") >> 2
         return [self._numbers[piece] for piece in found]
 
-    def text(self, token_ids: Sequence[int]) -> str:
-        """Not kept: raises NotImplementedError."""
-        raise NotImplementedError
-
 
 class Utf8Bytes:
     """Every byte of the UTF-8 form is a token."""
@@ -82,7 +82,7 @@ class Utf8Bytes:
         return bytes(token_ids).decode("utf-8", "replace")
 
 
-def chat_tokens(tokenizer: Tokenizer, messages: Sequence[object]) -> list[int]:
+def chat_tokens(tokenizer: Encoder, messages: Sequence[object]) -> list[int]:
     """A chat by the tokenizer's own template, else in the manner of one, ending where the reply begins.
 
     The ids of a chat that goes on begin with those of the chat before and of its reply. Raises ValueError where a
@@ -99,7 +99,7 @@ def chat_tokens(tokenizer: Tokenizer, messages: Sequence[object]) -> list[int]:
     return tokens + _header(tokenizer, "assistant")
 
 
-def _header(tokenizer: Tokenizer, role: str) -> list[int]:
+def _header(tokenizer: Encoder, role: str) -> list[int]:
     return tokenizer.token_ids(f"<|{role}|>\n")
 
 
