@@ -3,6 +3,7 @@
 import json
 import random
 import re
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,11 @@ BLOCK = 16
 TARGET = Target("t", "http://engine", "base")
 
 
+def fingerprint(*parts: Any) -> int:
+    """The same in every process, unlike ``hash``."""
+    return zlib.crc32(repr(parts).encode())
+
+
 class TinyEngine:
     """Serves blocks by key; what it answers depends on the blocks it read. ``wrong`` names the planted fault."""
 
@@ -32,18 +38,18 @@ class TinyEngine:
         body = dict(json_body or {})
         prompt, model, salt = body["prompt"], body["model"], body.get("cache_salt")
         key = ("" if self.wrong == "salt" else salt, "" if self.wrong == "adapter" else model)
-        held, cached, hit = hash(model), 0, True
+        held, cached, hit = fingerprint(model), 0, True
         most = len(prompt) if self.wrong == "last token" else len(prompt) - 1
         for at in range(0, len(prompt) // BLOCK * BLOCK, BLOCK):
             block = tuple(prompt[at : at + BLOCK])
             key = (block,) if self.wrong == "parent" else (key, block)
             hit = hit and key in self._blocks and at + BLOCK <= most
-            held = self._blocks[key] if hit else hash((held, block))
+            held = self._blocks[key] if hit else fingerprint(held, block)
             self._blocks.setdefault(key, held)
             cached += BLOCK * hit
         if self.wrong == "stale output" and cached:
             held += 1
-        source = random.Random(hash((held, tuple(prompt[len(prompt) // BLOCK * BLOCK :]))))
+        source = random.Random(fingerprint(held, prompt[len(prompt) // BLOCK * BLOCK :]))
         tokens = [source.randrange(100) for _ in range(body["max_tokens"])]
         choice: dict[str, Any] = {"text": str(tokens), "token_ids": tokens}
         if self.margin is not None:
