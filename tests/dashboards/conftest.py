@@ -17,6 +17,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from datetime import datetime
 from http.client import HTTPException
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -115,6 +116,20 @@ class Fleet:
     def rules(self) -> list[dict[str, Any]]:
         """Every rule with its health."""
         return [rule for group in self._json("/api/v1/rules")["groups"] for rule in group["rules"]]
+
+    def wait_for_rules_after(self, at_s: float) -> None:
+        """Until the exporter scraped the engines, Prometheus the exporter, and the rules ran, in this order."""
+        self.wait(lambda: self._oldest("timestamp(hitcurve_up)") > at_s + 2, "a later scrape")
+        scraped_s = time.time()
+
+        def ran() -> bool:
+            groups = self._json("/api/v1/rules")["groups"]
+            return all(datetime.fromisoformat(one["lastEvaluation"]).timestamp() > scraped_s for one in groups)
+
+        self.wait(ran, "an evaluation of the rules")
+
+    def _oldest(self, query: str) -> float:
+        return min((value for _, value in self.ask(query)), default=0.0)
 
     def _json(self, path: str) -> Any:
         with urllib.request.urlopen(self.prometheus_url + path, timeout=DEADLINE_S) as answer:
