@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NoReturn
 from hitcurve import __version__
 from hitcurve.commands import COMMANDS, Command
 from hitcurve.errors import EnvironmentFailed, HitcurveError, UsageError
+from hitcurve.help_text import fit_to_window
 from hitcurve.printable import printable
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ def _answer(words: list[str]) -> int:
 
 def _load(command: Command) -> "typer.Typer":
     app: typer.Typer = importlib.import_module(command.module).app
+    fit_to_window(app)
     return app
 
 
@@ -110,7 +112,8 @@ def _overview() -> str:
         "",
         *(f"  {name:<{width}}  {command.help}" for name, command in COMMANDS.items()),
         "",
-        "Exit codes: 0 fine, 1 the finding is bad, 2 wrong usage or unreadable input, 3 the environment failed.",
+        "Exit codes: 0 fine, 1 the finding is bad, 2 wrong usage or unreadable input,",
+        "3 the environment failed.",
     ]
     return "\n".join(lines)
 

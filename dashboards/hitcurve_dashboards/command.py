@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from hitcurve.address import base_address
 from hitcurve.errors import BadFinding, UsageError
 from hitcurve_dashboards.boards import DASHBOARDS
 from hitcurve_dashboards.build import built, differing, write
@@ -35,7 +36,10 @@ Bound = Annotated[str, typer.Option(help="Seconds to the first token that the ob
 Target = Annotated[float, typer.Option(min=0.5, max=0.99999, help="Share of requests that must keep the bound.")]
 
 
-@app.command(epilog="Example:  hitcurve dashboards build --out deploy --ttft-bound 1.0 --ttft-target 0.95")
+@app.command(
+    short_help="Write the dashboards as JSON and the rules as YAML.",
+    epilog="Example:  hitcurve dashboards build --out deploy --ttft-bound 1.0 --ttft-target 0.95",
+)
 def build(
     out: Folder = Path("dashboards"),
     runbooks: Runbooks = RUNBOOKS,
@@ -49,7 +53,10 @@ def build(
         print(out / path)
 
 
-@app.command(epilog="Example:  hitcurve dashboards check --prometheus http://127.0.0.1:9090 --rate-interval 1m")
+@app.command(
+    short_help="Look for what is wrong in dashboards and rules.",
+    epilog="Example:  hitcurve dashboards check --prometheus http://127.0.0.1:9090 --rate-interval 1m",
+)
 def check(
     out: Annotated[
         Path | None, typer.Option("--out", help="Also check that the files below this folder are up to date.")
@@ -65,7 +72,7 @@ def check(
     if out is not None:
         findings += Findings(problems=differing(built(), out))
     if prometheus is not None:
-        findings += check_queries(prometheus.rstrip("/"), rate_interval)
+        findings += check_queries(base_address(prometheus), rate_interval)
     if as_json:
         print(json.dumps(asdict(findings), indent=2))
     else:
@@ -78,7 +85,8 @@ Address = Annotated[str, typer.Option("--url", envvar="GRAFANA_URL", help="Addre
 
 
 @app.command(
-    epilog="Example:  GRAFANA_TOKEN=glsa_… hitcurve dashboards push --url https://grafana.example --dry-run"
+    short_help="Send the dashboards to a Grafana.",
+    epilog="Example:  GRAFANA_TOKEN=glsa_… hitcurve dashboards push --url https://grafana.example --dry-run",
 )
 def push(
     url: Address,
@@ -105,7 +113,8 @@ def push(
 
 
 @app.command(
-    epilog="Example:  GRAFANA_TOKEN=glsa_… hitcurve dashboards annotate runs/tonight --url http://grafana:3000"
+    short_help="Mark the faults of a chaos run on the time axis.",
+    epilog="Example:  GRAFANA_TOKEN=glsa_… hitcurve dashboards annotate runs/tonight --url http://grafana:3000",
 )
 def annotate(
     run: Annotated[Path, typer.Argument(help="Run folder of chaos.", metavar="DIR")], url: Address

@@ -22,7 +22,10 @@ WAYS_ON = {
     "runbooks/": "[All runbooks](README.md) · [why a rate falls](../why-a-rate-falls.md)",
     "scenarios/": "[All scenarios](README.md) · [how a run goes](../chaos.md)",
 }
-WIDTH = 100
+WIDTH = 110
+"""Columns of the help texts: panels need as many (hitcurve/help_text.py)."""
+BESIDE = {"load": ("compare", "overhead")}
+"""Programs beside a command that its own help does not list."""
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -71,7 +74,8 @@ def cli_page() -> str:
     for name in COMMANDS:
         text = help_of(name)
         parts += [f"## hitcurve {name}", "", "```", text.rstrip(), "```", ""]
-        for below in re.findall(r"^│ (\w[\w-]*)\s{2,}", text.partition("─ Commands ─")[2], re.MULTILINE):
+        listed = re.findall(r"^│ (\w[\w-]*)\s{2,}", text.partition("─ Commands ─")[2], re.MULTILINE)
+        for below in (*listed, *BESIDE.get(name, ())):
             parts += [f"### hitcurve {name} {below}", "", "```", help_of(name, below).rstrip(), "```", ""]
     return "\n".join(parts)
 

@@ -14,6 +14,7 @@ from hitcurve.doctor.examine import examine
 from hitcurve.doctor.sarif import as_sarif
 from hitcurve.doctor.text import print_diagnosis
 from hitcurve.errors import BadFinding, EnvironmentFailed, UsageError
+from hitcurve.unreadable import cure_of
 
 __all__ = ["app"]
 
@@ -77,9 +78,8 @@ def _end(diagnosis: Diagnosis) -> None:
     essential = [one for answer in diagnosis.answers for one in answer.not_judged if one.essential]
     if essential:
         where = ", ".join(essential[0].where)
-        raise EnvironmentFailed(
-            f"{where} cannot be judged: {essential[0].missing.rstrip('.')}; check the address."
-        )
+        missing = essential[0].missing.rstrip(".")
+        raise EnvironmentFailed(f"{where} cannot be judged: {missing}; {cure_of(missing)}.")
     if diagnosis.verdict == "bad":
         found = sum(finding.severity != "note" for _, finding in diagnosis.findings)
         raise BadFinding(f"{found} thing{'s' if found > 1 else ''} to mend; each has its cure above.")

@@ -22,7 +22,7 @@ def print_diagnosis(diagnosis: Diagnosis, console: Console, *, verbose: bool) ->
         console.print(_headline(finding, check.id))
         lines = (*_evidence(finding), f"→ {finding.cure} ({check.page})")
         for line in lines:
-            console.print(Padding(Text(line), (0, 0, 0, 4)))
+            console.print(_indented(Text(line)))
     unjudged: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for answer in diagnosis.answers:
         for one in answer.not_judged:
@@ -31,9 +31,7 @@ def print_diagnosis(diagnosis: Diagnosis, console: Console, *, verbose: bool) ->
         console.print(Text("not judged, for lack of", style="dim"))
     for (missing, where), checks in unjudged.items():
         names = f" ({', '.join(where)})" if where else ""
-        console.print(
-            Padding(Text(printable(f"{missing}{names}: {', '.join(checks)}"), style="dim"), (0, 0, 0, 4))
-        )
+        console.print(_indented(Text(printable(f"{missing}{names}: {', '.join(checks)}"), style="dim")))
     fine = [answer.check for answer in diagnosis.answers if not answer.findings and not answer.not_judged]
     if verbose:
         for check in fine:
@@ -41,6 +39,10 @@ def print_diagnosis(diagnosis: Diagnosis, console: Console, *, verbose: bool) ->
     console.print(
         Text(f"{len(fine)} of {len(diagnosis.answers)} checks found nothing; verdict: {diagnosis.verdict}")
     )
+
+
+def _indented(text: Text) -> Padding:
+    return Padding(text, (0, 0, 0, 4), expand=False)
 
 
 def _headline(finding: Finding, check: str) -> Text:

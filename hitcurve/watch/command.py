@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from hitcurve.errors import BadFinding, EnvironmentFailed, UsageError
+from hitcurve.unreadable import cure_of
 from hitcurve.watch.replica import Replica, Round, as_document, unhealthy
 from hitcurve.watch.sources import Watched
 from hitcurve.watch.table import as_table
@@ -21,7 +22,6 @@ _EPILOG: Final = (
     "Examples: hitcurve watch http://127.0.0.1:8000 http://127.0.0.1:8001 · "
     "hitcurve watch http://127.0.0.1:9477 --once --json"
 )
-_LEAST_WIDTH: Final = 80
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
 
@@ -66,12 +66,15 @@ def print_once(round_: Round, as_json: bool) -> None:
         print(json.dumps(as_document(round_), allow_nan=False))
     else:
         console = Console()
-        console.print(as_table(round_, max(console.width, _LEAST_WIDTH)))
+        console.print(as_table(round_, console.width))
     if not round_.replicas:
         raise EnvironmentFailed("no replica is known there yet; name engines, or wait for the exporter's targets.")
     down = [one for one in round_.replicas if not one.reading.up]
     if down:
-        raise EnvironmentFailed(f"{_names(down)} cannot be read: {down[0].reading.failure}; check the address.")
+        failure = (down[0].reading.failure or "no answer").rstrip(".")
+        who = down[0].name if len(down) == 1 else f"{len(down)} replicas cannot be read: {down[0].name}"
+        verb = "cannot be read" if len(down) == 1 else "for one"
+        raise EnvironmentFailed(f"{who} {verb}: {failure}; {cure_of(failure)}.")
     ill = [one for one in round_.replicas if unhealthy(one.reading)]
     if ill:
         raise BadFinding(f"{_names(ill)}: unhealthy; 'hitcurve watch' without --once shows more.")

@@ -29,6 +29,10 @@ NO_VALUE: Final = "–"
 _GAP: Final = 2
 _LEAST_CURVE: Final = 10
 _MOST_CURVE: Final = 40
+_MOST_OF_NAMES: Final = 0.4
+"""Share of the width up to which names stay on one line."""
+_NARROW: Final = 80
+"""Columns that the live view is made for; in fewer ``--once`` folds what it must."""
 
 STATE_STYLES: Final[dict[StateName, str]] = {
     "no_traffic": "dim",
@@ -91,6 +95,12 @@ def state_text(replica: Replica) -> Text:
     return Text(reading.state.state + cause, style=STATE_STYLES[reading.state.state])
 
 
+def _short_state(replica: Replica) -> Text:
+    """The same without what stands in parentheses behind a failure; the replica's own page has all of it."""
+    text = state_text(replica)
+    return text if replica.reading.up else Text(text.plain.partition(" (")[0], style=text.style)
+
+
 def _number(value: Callable[[Replica], float | None], shown: Callable[[float | None], str]) -> Callable[..., Text]:
     return lambda replica: Text(shown(value(replica)))
 
@@ -130,10 +140,10 @@ def _adapters(replica: Replica) -> Text:
 
 COLUMNS: Final = (
     Column("replica", 16, lambda one: Text(one.name), lambda one: (one.name,), "left", "end"),
-    Column("state", 22, state_text, lambda one: (not unhealthy(one.reading), state_text(one).plain), "left"),
+    Column("state", 22, _short_state, lambda one: (not unhealthy(one.reading), state_text(one).plain), "left"),
     _column("now", 6, lambda one: one.hit_rate, percent, smallest=True),
-    _column("last N", 7, lambda one: one.request_window_hit_rate, percent, smallest=True),
-    _column("start", 6, lambda one: one.reading.cumulative_hit_rate, percent, smallest=True),
+    _column("last N", 7, lambda one: one.request_window_hit_rate, percent, smallest=True, least_width=70),
+    _column("start", 6, lambda one: one.reading.cumulative_hit_rate, percent, smallest=True, least_width=60),
     _column("pool", 6, lambda one: one.reading.kv_usage, percent, least_width=88),
     _column("tok/s", 5, lambda one: one.query_tokens_per_s, short_number, least_width=95),
     _column("ttft", 6, lambda one: one.reading.mean_ttft_s, seconds, least_width=103),
@@ -153,14 +163,21 @@ def columns_for(width: int, names: Iterable[str] = ()) -> tuple[Column, ...]:
 
 
 def as_table(round_: Round, width: int) -> Table:
-    """A round for ``--once``; the curve gets what width is left."""
+    """A round for ``--once``; the curve gets what width is left, and the state gives way where there is none."""
     table = Table(box=None, pad_edge=False, header_style="dim")
     columns = columns_for(width)
     rows = [[column.cell(replica) for column in columns] for replica in round_.replicas]
     used = [max([len(column.title), *(row[at].cell_len for row in rows)]) for at, column in enumerate(columns)]
     room = max(width - sum(used) - _GAP * len(columns), _LEAST_CURVE)
-    for column in columns:
-        table.add_column(column.title, justify=column.side, overflow="fold", no_wrap=column.title == "state")
+    for column, widest in zip(columns, used, strict=True):
+        folds = column.title == "state" or (column.title == "replica" and widest > width * _MOST_OF_NAMES)
+        table.add_column(
+            column.title,
+            justify=column.side,
+            overflow="fold",
+            no_wrap=not folds,
+            min_width=min(widest, column.width) if folds and width >= _NARROW else None,
+        )
     if any(replica.curve for replica in round_.replicas):
         table.add_column("curve, 0 to 1", justify="left", no_wrap=True, overflow="crop")
     for replica, row in zip(round_.replicas, rows, strict=True):

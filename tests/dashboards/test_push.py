@@ -31,6 +31,7 @@ class StandIn:
         self.writes = 0
         self.status = 0
         self.moved_to = ""
+        self.page = b""
         stand_in = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -55,7 +56,7 @@ class StandIn:
                 if self.headers["Authorization"] != f"Bearer {TOKEN}":
                     answer = (401, {"message": "Invalid API key"})
                 status, value = (stand_in.status, {"message": "out of order"}) if stand_in.status else answer
-                body = json.dumps(value).encode()
+                body = stand_in.page or json.dumps(value).encode()
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
@@ -176,6 +177,13 @@ def test_what_grafana_refuses_is_one_sentence(grafana: StandIn, status: int, wor
     assert failed.returncode == 3
     assert words in failed.stderr
     assert len(failed.stderr.splitlines()) == 1
+
+
+def test_a_web_page_is_no_answer_of_grafana(grafana: StandIn) -> None:
+    grafana.status, grafana.page = 502, b"<html>\n<h1>Bad gateway</h1></html>"
+    ended = run("push", "--url", grafana.url)
+    sentence = f"hitcurve: {grafana.url} answers with a web page (HTTP 502); is it a Grafana?\n"
+    assert (ended.returncode, ended.stderr) == (3, sentence)
 
 
 def test_a_wrong_token_is_named_and_not_shown(grafana: StandIn) -> None:

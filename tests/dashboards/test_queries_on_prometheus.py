@@ -4,10 +4,13 @@ import json
 import re
 import subprocess
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
 
+from hitcurve.errors import EnvironmentFailed
 from hitcurve_dashboards.lint.execute import Asked, HttpPrometheus, execute
 from hitcurve_dashboards.names import VLLM
 from hitcurve_dashboards.rules.document import rule_groups
@@ -56,10 +59,39 @@ def test_a_query_that_is_refused_or_empty_is_a_problem(warm: Any) -> None:
 
 
 def test_nobody_answering_is_one_sentence() -> None:
-    command = [sys.executable, "-m", "hitcurve", "dashboards", "check", "--prometheus", "http://127.0.0.1:9"]
+    command = [sys.executable, "-m", "hitcurve", "dashboards", "check", "--prometheus", "127.0.0.1:9/"]
     checked = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert checked.returncode == 3
-    assert checked.stderr.splitlines()[-1].startswith("hitcurve: no Prometheus answers at http://127.0.0.1:9: ")
+    assert (checked.returncode, checked.stdout) == (3, "")
+    said = "hitcurve: no Prometheus answers at http://127.0.0.1:9: connection refused; check the address.\n"
+    assert checked.stderr == said
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "reason"),
+    [
+        (404, b"<html>nothing here</html>", "HTTP 404"),
+        (401, b"{}", "HTTP 401"),
+        (200, b"<html>a login page</html>", "the answer is none of its API"),
+        (200, b"[1]", "the answer is none of its API"),
+    ],
+)
+def test_somebody_else_answering_is_no_list_of_problems(status: int, body: bytes, reason: str) -> None:
+    class Other(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            return
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Other) as server:
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        with pytest.raises(EnvironmentFailed, match=f": {reason}; check the address"):
+            HttpPrometheus(f"http://127.0.0.1:{server.server_port}").query("up")
+        server.shutdown()
 
 
 def test_every_rule_is_healthy_and_recorded(warm: Any) -> None:

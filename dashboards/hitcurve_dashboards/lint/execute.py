@@ -1,5 +1,6 @@
 """Asks a real Prometheus every query: each must be understood, and none may be empty without a reason."""
 
+import http.client
 import json
 import re
 import urllib.error
@@ -16,6 +17,7 @@ from hitcurve_dashboards.rules.records import Recording, RuleGroup
 __all__ = ["Answer", "Asked", "HttpPrometheus", "Prometheus", "asked_by_dashboards", "asked_by_rules", "execute"]
 
 _TIMEOUT_S = 30.0
+_MOST_BYTES = 1 << 20
 _LABEL_VALUES = re.compile(r"\$(\w+)")
 
 
@@ -61,25 +63,35 @@ class HttpPrometheus:
     url: str
 
     def query(self, expr: str) -> Sequence[Any]:
-        """The series of the answer; EnvironmentFailed where nobody answers."""
+        """The series of the answer; EnvironmentFailed where nobody answers, or somebody else."""
         body = urllib.parse.urlencode({"query": expr}).encode()
         try:
             with urllib.request.urlopen(f"{self.url}/api/v1/query", data=body, timeout=_TIMEOUT_S) as answer:
                 data = json.load(answer)["data"]
+            result: Sequence[Any] = data["result"] if data["resultType"] != "scalar" else [data["result"]]
         except urllib.error.HTTPError as error:
             with error:
-                raise ValueError(_words(error.read())) from error
-        except (OSError, ValueError, KeyError) as error:
-            raise EnvironmentFailed(f"no Prometheus answers at {self.url}: {error}; check the address.") from error
-        result: Sequence[Any] = data["result"] if data["resultType"] != "scalar" else [data["result"]]
+                words = _words(error.read(_MOST_BYTES))
+            if words is None:
+                raise self._nobody(f"HTTP {error.code}") from error
+            raise ValueError(words) from error
+        except OSError as error:
+            reason = getattr(error, "reason", error)
+            raise self._nobody(str(getattr(reason, "strerror", None) or reason).lower()) from error
+        except (ValueError, KeyError, TypeError, http.client.HTTPException) as error:
+            raise self._nobody("the answer is none of its API") from error
         return result
 
+    def _nobody(self, reason: str) -> EnvironmentFailed:
+        return EnvironmentFailed(f"no Prometheus answers at {self.url}: {reason}; check the address.")
 
-def _words(body: bytes) -> str:
+
+def _words(body: bytes) -> str | None:
+    """What Prometheus says of a query that it refuses; ``None`` where it is not Prometheus who says it."""
     try:
         return str(json.loads(body)["error"])
-    except (ValueError, KeyError):
-        return body[:200].decode(errors="replace")
+    except (ValueError, KeyError, TypeError):
+        return None
 
 
 def asked_by_dashboards(dashboards: Sequence[Dashboard], rate_interval: str) -> Iterator[Asked]:

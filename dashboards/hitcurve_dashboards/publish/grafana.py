@@ -91,6 +91,10 @@ class Grafana:
             answer = call()
         except GrafanaException as error:
             message = _message(error)
+            if message.startswith("<"):
+                raise EnvironmentFailed(
+                    f"{self.url} answers with a web page (HTTP {error.status_code}); is it a Grafana?"
+                ) from error
             if isinstance(error, GrafanaClientError) and error.status_code in (401, 403):
                 raise UsageError(
                     f"{self.url} does not accept the token to {what}: {message}; give it the role Editor."

@@ -1,0 +1,21 @@
+"""What is said to do about a page that could not be read."""
+
+import pytest
+
+from hitcurve.unreadable import cure_of
+
+
+@pytest.mark.parametrize(
+    ("failure", "words"),
+    [
+        ("HTTP 401", "it asks for a key"),
+        ("HTTP 403", "it asks for a key"),
+        ("HTTP 302", "it redirects"),
+        ("HTTP 503", "look into its log"),
+        ("HTTP 404", "check the address"),
+        ("connection refused", "check the address"),
+        ("The page has no prefix-cache counters (looked for a, b)", "--disable-log-stats"),
+    ],
+)
+def test_a_cure_fits_the_failure(failure: str, words: str) -> None:
+    assert words in cure_of(failure)
