@@ -140,6 +140,7 @@ def _worded(
     unknown = [judgement.sentence for judgement in judgements if judgement.met is None]
     if not run.answered:
         silent = "the engine completed no request after the fault"
+        silent += f": it {run.ending.sentence}" if run.ending else ""
         return "bad", seen, numbers, [silent, *unsound, *missed], judgements
     word: VerdictWord = "invalid" if unsound else "bad" if missed else "no_data" if unknown else "ok"
     return word, seen, numbers, [*unsound, *missed, *unknown], judgements

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import count
 from pathlib import Path
 
 from hitcurve_chaos.demo.engines import RunningEngine, start_simulated, start_vllm
@@ -70,10 +71,11 @@ def _started(target: Target, folder: Path, stack: ExitStack) -> tuple[Target, Dr
 def _launch(target: Target, logs: Path, name: str, port: int) -> RunningEngine:
     spec = target.start
     assert spec is not None
-    serial = sum(1 for _ in logs.glob(f"engine-{name}*.log")) if logs.is_dir() else 0
+    # A name may go on as another's: "a-1" is also what the log of a first start of "a" is called.
+    serial = next(number for number in count(1) if not (logs / f"engine-{name}-{number}.log").exists())
     start = start_simulated if spec.engine == "simulated" else start_vllm
     return start(
-        logs / f"engine-{name}-{serial + 1}.log",
+        logs / f"engine-{name}-{serial}.log",
         block_size=spec.block_size,
         pool_blocks=spec.pool_blocks,
         seed=spec.seed,

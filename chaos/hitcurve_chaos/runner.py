@@ -16,7 +16,6 @@ from hitcurve_chaos.capabilities import Capabilities
 from hitcurve_chaos.clock import Clock, SystemClock
 from hitcurve_chaos.conclusion import NOT_RESTORED, conclude
 from hitcurve_chaos.correctness import Correctness
-from hitcurve_chaos.drivers.driver import DriverFailed
 from hitcurve_chaos.engine_counters import read_counters
 from hitcurve_chaos.interrupts import held_back
 from hitcurve_chaos.journal import JOURNAL_FILE, JournalFile
@@ -31,8 +30,9 @@ from hitcurve_chaos.process_loads import ProcessLoads
 from hitcurve_chaos.progress import Progress, Silent
 from hitcurve_chaos.request_tail import BACKGROUND, REQUESTS_FILE
 from hitcurve_chaos.results import Results
+from hitcurve_chaos.revival import left_silent, revive, with_revival
 from hitcurve_chaos.run_lock import held, make_run_folder
-from hitcurve_chaos.scenario_run import ScenarioRun
+from hitcurve_chaos.scenario_run import INTERRUPTED, ScenarioRun
 from hitcurve_chaos.scenarios.scenario import Bench, Scenario
 from hitcurve_chaos.targets import Target, require_allowed
 from hitcurve_chaos.verdict import Skipped, Verdict, as_json, write_skipped, write_verdicts
@@ -128,8 +128,6 @@ class _Run:
     _background: RunningLoad | None = None
     _capabilities: Capabilities | None = None
     _begun: int = 0
-    _silenced_by: str | None = None
-    """The scenario after which the engine completed no request any more."""
 
     def all(self, planned: Planned, until_s: float | None) -> None:
         """Every scenario once, or again and again until ``until_s``."""
@@ -137,8 +135,7 @@ class _Run:
             for place, (scenario, settings) in enumerate(planned):
                 rest = planned[place:]
                 self._begun += 1
-                self._revive()
-                # A silent engine lacks nothing: it is judged, not skipped.
+                # What may not be started is judged, not skipped.
                 asked = scenario.needs and self._why_not_started() is None
                 reason = self.capabilities.lack(scenario.needs) if asked else None
                 if reason is not None:
@@ -205,7 +202,7 @@ class _Run:
             else:
                 run.proceed()
         except KeyboardInterrupt:
-            run.aborted = "interrupted"
+            run.aborted = INTERRUPTED
             raise
         except HitcurveError as error:
             run.aborted = str(error)
@@ -216,37 +213,19 @@ class _Run:
             if self.active is not None:
                 self.active.end(scenario.name)
             verdict = conclude(run)
-            if run.undo is not None and run.answered is False:
-                self._silenced_by = scenario.name
+            driver = self.drivers.of(self.target)
+            if left_silent(run, driver):
+                why_none = self.drivers.why_none(self.target)
+                verdict = with_revival(verdict, revive(scenario.name, driver, why_none, journal, self.progress))
             self.verdicts.append(verdict)
             write_verdicts(self.folder, self.verdicts)
             journal.write(scenario.name, "scenario_finished", **as_json(verdict))
             self.progress.verdict(verdict)
 
-    def _revive(self) -> None:
-        """Start an engine again that a scenario has left silent, where a driver can; its verdict stays."""
-        driver = self.drivers.of(self.target)
-        if self._silenced_by is None or driver is None or "start" not in driver.can:
-            return
-        journal = JournalFile(self.folder, self.tools.clock)
-        journal.write(self._silenced_by, "engine_restarting")
-        self.progress.step(self._silenced_by, "the engine is silent and is started again")
-        with held_back():
-            try:
-                driver.start()
-            except DriverFailed as error:
-                self.progress.step(self._silenced_by, str(error))
-                return
-        self._silenced_by = None
-
     def _why_not_started(self) -> str | None:
         """Why no further scenario is started; ``None`` where one may be."""
         unrestored = next((v.scenario for v in self.verdicts if not v.restored), None)
-        if unrestored is not None:
-            return f"not started, {NOT_RESTORED} after {unrestored}"
-        if self._silenced_by is not None:
-            return f"not started, the engine completes no request since {self._silenced_by}"
-        return None
+        return None if unrestored is None else f"not started, {NOT_RESTORED} after {unrestored}"
 
     def _load_problem(self) -> str | None:
         return self._background.problem() if self._background is not None else None

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hitcurve_chaos.baseline import Baseline, await_steady
+from hitcurve_chaos.drivers.driver import Ending
 from hitcurve_chaos.engine_counters import EngineCounters, read_counters
 from hitcurve_chaos.faults.fault import Fault, Injection, Undo
 from hitcurve_chaos.idle import await_idle, usage_after_a_request
@@ -18,7 +19,9 @@ from hitcurve_chaos.progress import Progress
 from hitcurve_chaos.scenarios.scenario import Bench, Scenario, Spans
 from hitcurve_chaos.targets import describe
 
-__all__ = ["ScenarioRun"]
+__all__ = ["INTERRUPTED", "ScenarioRun"]
+
+INTERRUPTED = "interrupted"
 
 _ANSWER_EVERY_S = 1.0
 _USAGE_WITHIN_S = 5.0
@@ -48,6 +51,8 @@ class ScenarioRun:
     recovered_at_s: float | None = None
     answered: bool | None = None
     """Whether the engine completed a request after the fault; ``None`` until that was tried."""
+    ending: Ending | None = None
+    """How the engine ended, where it completes no request and that can be seen."""
     usage_before: float | None = None
     usage_after: float | None = None
     """KV usage around a drill, both read right after a request."""
@@ -82,7 +87,8 @@ class ScenarioRun:
                 self._recover()
             else:
                 self._recover_drill()
-            self._check("after the fault")
+            if self.answered:
+                self._check("after the fault")
 
     def _steady_before(self) -> Baseline:
         settings, bench = self.bench.settings, self.bench
@@ -184,7 +190,8 @@ class ScenarioRun:
             self.recovered_at_s = self._steady_again()
             return bool(self.answered) and self.recovered_at_s is not None
 
-        if watch.until(recovered, settings["recover_within"]):
+        watch.until(lambda: recovered() or self._gone_for_good(), settings["recover_within"])
+        if self.answered and self.recovered_at_s is not None:
             self._note("recovered", at_s=self.recovered_at_s)
         else:
             last = watch.curve.last
@@ -198,7 +205,7 @@ class ScenarioRun:
         bench, settings = self.bench, self.bench.settings
         undone_s = bench.clock.now()
         while not self._engine_answers(undone_s):
-            if bench.clock.now() - undone_s >= settings["recover_within"]:
+            if self._gone_for_good() or bench.clock.now() - undone_s >= settings["recover_within"]:
                 self.answered = False
                 self._note("not_recovered", state=None, answered=False)
                 return
@@ -218,8 +225,14 @@ class ScenarioRun:
             return True
         answer = self.bench.probe.ask(self.bench.probe.new_prompt(16))
         if not answer.completed:
-            self._say(f"the engine does not answer: {answer.reason}")
+            driver = self.bench.drivers.of(self.bench.target)
+            self.ending = driver.ending() if driver else None
+            how = f"it {self.ending.sentence}" if self.ending else answer.reason
+            self._say(f"the engine does not answer: {how}")
         return answer.completed
+
+    def _gone_for_good(self) -> bool:
+        return not self.answered and self.ending is not None and self.ending.for_good
 
     def _steady_again(self) -> float | None:
         """When the curve was steady again at (nearly) its old level, at the first scrape that showed it.

@@ -43,6 +43,11 @@ def test_after_an_engine_fell_silent_no_further_scenario_is_started(scripted: Mo
     world.interrupt = lambda step: setattr(world, "traffic", world._reset_s is None)
     first, second = run(scripted, world, ["reset-prefix-cache", "pool-pressure"], hold=6, correctness="false")
     assert first.verdict == "bad"
-    assert "the engine completed no request after the fault" in first.problems
+    assert first.problems[:2] == [
+        "system not restored: the engine completes no request, and nothing may start it (the target file names no "
+        "'start', 'process' or 'docker' for it, so only HTTP reaches it)",
+        "the engine completed no request after the fault",
+    ]
+    assert not first.restored
     assert (second.verdict, second.fault_from_s) == ("invalid", None)
-    assert second.problems == ["not started, the engine completes no request since reset-prefix-cache"]
+    assert second.problems == ["not started, system not restored after reset-prefix-cache"]

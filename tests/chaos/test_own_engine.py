@@ -138,6 +138,7 @@ def test_an_engine_that_a_scenario_leaves_silent_is_started_again_for_the_next(t
     planned = [(deadly, resolve(deadly.all_parameters(), settings)), *plan(["counters-honest"], settings)]
     target = Target("own", "http://127.0.0.1:0", "", start=StartSpec(pool_blocks=512, options=OPTIONS))
     dead, after = carry_out(RunRequest(target, planned, tmp_path / "run", 7), Silent()).verdicts
-    assert (dead.verdict, dead.problems[0]) == ("bad", "the engine completed no request after the fault")
+    assert (dead.verdict, dead.restored) == ("bad", True)
+    assert dead.problems[0] == "the engine completed no request after the fault: it ended with exit code -9"
     assert (after.verdict, list(after.problems)) == ("ok", [])
     assert '"engine_restarting"' in (tmp_path / "run" / "journal.jsonl").read_text()

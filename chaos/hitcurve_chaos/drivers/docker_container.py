@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from hitcurve_chaos.access import DockerAccess
-from hitcurve_chaos.drivers.driver import Action, DriverFailed
+from hitcurve_chaos.drivers.driver import Action, DriverFailed, Ending
 
 __all__ = ["ALLOW_LABEL", "DockerContainer", "undo_container"]
 
@@ -52,6 +52,17 @@ class DockerContainer:
     def environment(self) -> Mapping[str, str]:
         entries = self._container().attrs["Config"]["Env"] or []
         return dict(entry.split("=", 1) for entry in entries if "=" in entry)
+
+    def ending(self) -> Ending | None:
+        try:
+            state = self._container().attrs["State"]
+        except Exception:
+            # Whoever cannot be asked says nothing of how it ended.
+            return None
+        if state["Status"] not in ("exited", "dead"):
+            return None
+        cause = ", out of memory" if state.get("OOMKilled") else ""
+        return Ending(f"ended with exit code {state.get('ExitCode')}{cause} in its container", for_good=False)
 
     def pause(self) -> None:
         with _told("cannot be paused"):

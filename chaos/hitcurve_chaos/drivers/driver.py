@@ -1,15 +1,24 @@
 """What a scenario may do to an engine beside talking HTTP with it."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-__all__ = ["Action", "Driver", "DriverFailed"]
+__all__ = ["Action", "Driver", "DriverFailed", "Ending"]
 
 Action = Literal["pause", "stop", "kill", "kill_core", "start", "memory_limit", "cut_network"]
 
 
 class DriverFailed(Exception):
     """The action could not be done, or not be undone; the message says why, for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How an engine ended, in words that follow "it"; ``for_good``: nobody else would start it again."""
+
+    sentence: str
+    for_good: bool
 
 
 class Driver(Protocol):
@@ -24,6 +33,9 @@ class Driver(Protocol):
 
     def environment(self) -> Mapping[str, str]:
         """The environment its process was started with."""
+
+    def ending(self) -> Ending | None:
+        """How the engine ended; ``None`` while it runs."""
 
     def pause(self) -> None: ...
 

@@ -8,7 +8,8 @@ from urllib.parse import urlsplit
 
 from hitcurve.errors import HitcurveError
 from hitcurve_chaos.demo.engines import RunningEngine
-from hitcurve_chaos.drivers.driver import Action, DriverFailed
+from hitcurve_chaos.drivers.driver import Action, DriverFailed, Ending
+from hitcurve_chaos.drivers.last_words import last_words
 from hitcurve_chaos.drivers.processes import descendants, environment_of, start_ticks
 
 __all__ = ["OwnEngine"]
@@ -39,6 +40,16 @@ class OwnEngine:
 
     def environment(self) -> Mapping[str, str]:
         return environment_of(self._process_id())
+
+    def ending(self) -> Ending | None:
+        process = self.engine.process
+        if process.running:
+            return None
+        said = last_words(process.log)
+        return Ending(
+            f"ended with exit code {process.returncode}" + (f", its log says '{said}'" if said else ""),
+            for_good=True,
+        )
 
     def pause(self) -> None:
         self._signal_group(signal.SIGSTOP)

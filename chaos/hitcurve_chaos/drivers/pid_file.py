@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hitcurve_chaos.drivers.driver import Action, DriverFailed
-from hitcurve_chaos.drivers.processes import environment_of, resume_if_same, start_ticks
+from hitcurve_chaos.drivers.driver import Action, DriverFailed, Ending
+from hitcurve_chaos.drivers.processes import environment_of, resume_if_same, start_ticks, state_of
 
 __all__ = ["PidFileProcess"]
 
@@ -35,6 +35,13 @@ class PidFileProcess:
 
     def environment(self) -> Mapping[str, str]:
         return environment_of(self._process_id())
+
+    def ending(self) -> Ending | None:
+        try:
+            self._process_id()
+        except DriverFailed as error:
+            return Ending(f"has ended ({error})", for_good=False)
+        return None
 
     def pause(self) -> None:
         process_id = self._process_id()
@@ -68,6 +75,7 @@ class PidFileProcess:
             process_id = int(self._pid_file.read_text().strip())
         except (OSError, ValueError) as error:
             raise DriverFailed(f"{self._pid_file} holds no process id ({error})") from error
-        if start_ticks(process_id) is None:
+        # One that ended stays as a zombie until whoever started it takes note.
+        if state_of(process_id) in (None, "Z"):
             raise DriverFailed(f"there is no process {process_id} of {self._pid_file}")
         return process_id
