@@ -6,6 +6,8 @@ variable                              default    meaning
 ``HITCURVE_ENGINE``                   ``on``     ``off``: the installed plugin does nothing
 ``HITCURVE_QUEUE_EVENTS``             ``65536``  events between the engine's thread and the recorder's; beyond
                                                  that they are dropped and counted
+``HITCURVE_OWN_PROCESS``              ``on``     ``off``: everything is done by threads of the engine's process,
+                                                 which cost the engine more
 ``HITCURVE_GHOSTS_PER_BLOCK``         ``4``      keys of gone blocks that are remembered, per block of the pool
 ``HITCURVE_ISOLATED``                 ``on``     ``off``: tokens are never compared across adapters, salts and
                                                  images; what would read ``isolated`` reads ``compulsory``
@@ -50,6 +52,7 @@ class Settings:
 
     enabled: bool = True
     queue_events: int = 65_536
+    own_process: bool = True
     ghosts_per_block: float = 4.0
     isolated: bool = True
     outcome_file: str | None = None
@@ -69,6 +72,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
     return Settings(
         enabled=_read(environment, "HITCURVE_ENGINE", _switch, True),
         queue_events=_read(environment, "HITCURVE_QUEUE_EVENTS", _positive, 65_536),
+        own_process=_read(environment, "HITCURVE_OWN_PROCESS", _switch, True),
         ghosts_per_block=_read(environment, "HITCURVE_GHOSTS_PER_BLOCK", _not_negative, 4.0),
         isolated=_read(environment, "HITCURVE_ISOLATED", _switch, True),
         outcome_file=environment.get("HITCURVE_OUTCOME_FILE") or None,

@@ -2,7 +2,6 @@
 
 import os
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -108,8 +107,8 @@ def test_stale_tokens_are_those_whose_blocks_hold_any_earlier_weights() -> None:
     )
 
 
-def lora(number: int = 1, path: str = "/adapters/sql", name: str = "sql") -> Any:
-    return SimpleNamespace(lora_name=name, lora_int_id=number, lora_path=path)
+def lora(number: int = 1, path: str = "/adapters/sql", name: str = "sql") -> tuple[str, int, str]:
+    return name, number, path
 
 
 def adapter_folder(place: Path, weights: bytes) -> str:

@@ -3,6 +3,7 @@
 import gc
 import inspect
 import json
+import marshal
 import statistics
 import time
 from itertools import count
@@ -17,6 +18,7 @@ from vllm.v1.kv_cache_interface import FullAttentionSpec, KVCacheConfig, KVCache
 from vllm.v1.request import Request, RequestStatus
 
 from hitcurve_engine import plugin
+from hitcurve_engine.recording.frames import EVENTS, pack
 from hitcurve_engine.recording.recorder import Recorder
 
 BLOCK_SIZE = 16
@@ -106,23 +108,35 @@ def measure(bench: Bench, recorder: Recorder, blocks: int, share: float) -> dict
         "unpatched_us": round(statistics.median(unpatched), 1),
         "hooks_us": round(middle, 1),
         "hooks_quartiles_us": [round(low, 1), round(high, 1)],
-        "recorder_us": round(replay(bench, recorder, blocks, shared), 1),
+        **beside(bench, recorder, blocks, shared),
     }
 
 
-def replay(bench: Bench, recorder: Recorder, blocks: int, shared: list[int]) -> float:
-    """CPU microseconds per request of what the recorder's thread does."""
+def beside(bench: Bench, recorder: Recorder, blocks: int, shared: list[int]) -> dict[str, float]:
+    """CPU microseconds per request of what is done beside the scheduler's thread: reading and packing the events
+    in the engine's process, and replaying them in another one."""
     bench.manager.reset_prefix_cache()
     spent = []
     for _ in range(REPLAYED_ROUNDS):
-        while recorder.probe.events:
-            recorder.replay.feed(recorder.probe.events.popleft())
+        hand_over(recorder)
         bench.time(bench.prepare(blocks, shared))
         start = time.thread_time()
-        while recorder.probe.events:
-            recorder.replay.feed(recorder.probe.events.popleft())
-        spent.append((time.thread_time() - start) / GROUP * 1e6)
-    return statistics.median(spent)
+        frame = hand_over(recorder)
+        packed = time.thread_time()
+        (message,) = marshal.loads(frame[4:])[1:]
+        for event in message:
+            recorder.replay.take(event)
+        spent.append([(packed - start) / GROUP * 1e6, (time.thread_time() - packed) / GROUP * 1e6])
+    reading, replay = map(statistics.median, zip(*spent, strict=True))
+    return {"hand_over_us": round(reading, 1), "replay_us": round(replay, 1)}
+
+
+def hand_over(recorder: Recorder) -> bytes:
+    """Read and pack what is queued."""
+    events: list[Any] = []
+    while recorder.probe.events:
+        recorder._reader.read(recorder.probe.events.popleft(), events)
+    return pack((EVENTS, events))
 
 
 def main() -> None:

@@ -173,6 +173,7 @@ class MetricsSink:
         tally.set("hitcurve_engine_events_total", status.events)
         tally.set("hitcurve_engine_dropped_events_total", status.dropped_events)
         tally.set("hitcurve_engine_overhead_seconds_total", status.busy_s, "recorder")
+        tally.set("hitcurve_engine_overhead_seconds_total", status.hand_over_s, "hand_over")
         for place, errors in list(status.errors.items())[:_MOST_PLACES]:
             tally.set("hitcurve_engine_errors_total", errors, place)
 

@@ -6,7 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["CacheShape", "describe_cache", "describe_engine", "hash_root_fingerprint", "pool_of"]
+__all__ = [
+    "CacheShape",
+    "describe_cache",
+    "describe_engine",
+    "hash_root_fingerprint",
+    "pool_of",
+    "vllm_span_attributes",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +99,14 @@ def hash_root_fingerprint() -> str | None:
     if isinstance(root, int):
         root = root.to_bytes(16, "big", signed=True)
     return hashlib.sha256(root).hexdigest()[:8] if isinstance(root, bytes) else None
+
+
+def vllm_span_attributes() -> tuple[str, ...]:
+    """Names of the attributes that vLLM's own spans may have, in the version that runs."""
+    names = getattr(sys.modules.get("vllm.tracing"), "SpanAttributes", None)
+    if names is None:
+        return ()
+    return tuple(sorted(value for value in vars(names).values() if isinstance(value, str) and "." in value))
 
 
 def _followed_group(groups: Sequence[Any]) -> int:

@@ -10,7 +10,9 @@ import os
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
+
+from hitcurve_engine.recording.request_reading import Adapter
 
 __all__ = ["AdapterLoads", "files_of"]
 
@@ -44,28 +46,25 @@ class AdapterLoads:
         self._files = files
         self._known: OrderedDict[str, _Adapter] = OrderedDict()
 
-    def of(self, lora: Any) -> int:
+    def of(self, adapter: Adapter) -> int:
         """The load that a request with this adapter uses: 0, and one more for each time the weights changed."""
-        known = self._known.get(lora.lora_name)
-        if known is None or (known.number, known.path) != (lora.lora_int_id, _path(lora)):
-            return self.loaded(lora)
+        name, number, path = adapter
+        known = self._known.get(name)
+        if known is None or (known.number, known.path) != (number, path):
+            return self.loaded(adapter)
         return known.load
 
-    def loaded(self, lora: Any) -> int:
+    def loaded(self, adapter: Adapter) -> int:
         """The engine has read this adapter's files just now."""
-        path = _path(lora)
-        now = _Adapter(lora.lora_int_id, path, self._files(path))
-        before = self._known.get(lora.lora_name)
+        name, number, path = adapter
+        now = _Adapter(number, path, self._files(path))
+        before = self._known.get(name)
         if before is not None:
             # Where files cannot be looked at, the same path is taken for the same weights.
             others = now.files != before.files if now.files and before.files else now.path != before.path
             now.load = before.load + others
-        self._known[lora.lora_name] = now
-        self._known.move_to_end(lora.lora_name)
+        self._known[name] = now
+        self._known.move_to_end(name)
         if len(self._known) > _MOST_ADAPTERS:
             self._known.popitem(last=False)
         return now.load
-
-
-def _path(lora: Any) -> str:
-    return str(getattr(lora, "lora_path", "") or "")

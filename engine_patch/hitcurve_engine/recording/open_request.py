@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-from hitcurve_engine.recording.request_reading import read_keys, trace_carrier
+from hitcurve_engine.recording.request_reading import NOTHING_READ, RequestKeys
 from hitcurve_engine.recording.sinks import RequestContext
 
 __all__ = ["OpenContext"]
@@ -16,6 +16,7 @@ class OpenContext:
         "adapter_load",
         "content",
         "evicted_blocks",
+        "hashes",
         "keys",
         "keys_of_tokens",
         "preempted_at_s",
@@ -24,11 +25,13 @@ class OpenContext:
         "stored_blocks",
     )
 
-    def __init__(self, request: Any) -> None:
-        self.request_id: str = request.request_id
-        self.read = read_keys(request)
+    def __init__(self, request_id: str, read: RequestKeys = NOTHING_READ) -> None:
+        self.request_id = request_id
+        self.read = read
         self.adapter_load = 0
         """See ``AdapterLoads``."""
+        self.hashes: list[Hashable] = []
+        """All that the engine has made so far."""
         self.keys: list[Hashable] | None = None
         self.keys_of_tokens = -1
         self.content: list[Hashable] = []
@@ -37,28 +40,38 @@ class OpenContext:
         self.stored_blocks = 0
         self.evicted_blocks = 0
 
-    def extend_content(self, request: Any, block_size: int, blocks: int, known: Sequence[Hashable] = ()) -> None:
-        """Lengthen ``content`` to ``blocks`` blocks: by the ``known`` next keys, then from the tokens."""
+    def extend_hashes(self, first: int, hashes: Sequence[Hashable]) -> None:
+        """Take the hashes from the number ``first`` on. Raises LookupError where some before them are missing."""
+        if first > len(self.hashes):
+            raise LookupError(f"hashes {len(self.hashes)} to {first} of a request are missing")
+        if first == 0:
+            self.content.clear()
+            self.keys_of_tokens = -1
+        del self.hashes[first:]
+        self.hashes += hashes
+
+    def extend_content(self, first: int, tokens: Sequence[int], block_size: int) -> None:
+        """Lengthen ``content`` by whole blocks from ``first`` on; where earlier ones are unknown, by none."""
         content = self.content
-        content.extend(known[: max(blocks - len(content), 0)])
-        start = len(content)
-        if start >= blocks:
+        start = len(content) - first
+        if start < 0:
             return
         parent = content[-1] if content else 0
-        tokens = iter(request.all_token_ids[start * block_size : blocks * block_size])
-        for block in zip(*[tokens] * block_size, strict=False):
+        rest = iter(tokens[start * block_size :] if start else tokens)
+        for block in zip(*[rest] * block_size, strict=False):
             parent = hash((parent, block))
             content.append(parent)
 
-    def finished(self, request: Any, status: str) -> RequestContext:
-        """What a sink is told of the request."""
+    def finished(self, status: str, facts: tuple[Any, ...]) -> RequestContext:
+        """What a sink is told of the request; ``facts`` as in ``event_reader``."""
+        _, _, _, carrier, arrival_time, output_tokens = facts
         return RequestContext(
-            trace_carrier=trace_carrier(request),
-            arrival_wall_s=getattr(request, "arrival_time", None),
+            trace_carrier=carrier,
+            arrival_wall_s=arrival_time,
             salted=self.read.salt is not None,
             image_keys=self.read.image_keys,
             finish_status=status,
-            output_tokens=getattr(request, "num_output_tokens", None),
+            output_tokens=output_tokens,
             preempted_at_s=tuple(self.preempted_at_s),
             stored_blocks=self.stored_blocks,
             evicted_blocks=self.evicted_blocks,

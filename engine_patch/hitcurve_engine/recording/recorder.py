@@ -1,43 +1,62 @@
-"""The thread that empties a probe's queue into the replay. The first lookup in a process starts it.
+"""The thread that empties a probe's queue and hands it to who replays it. The first lookup in a process starts it.
 
 It works in short slices and sleeps between them, since whatever it computes holds the interpreter's lock that the
-engine's own thread waits for.
+engine's own thread waits for; for the same reason the replay is in another process.
 """
 
 import atexit
+import logging
 import multiprocessing.util
 import os
 import threading
 import weakref
-from collections.abc import Callable, Sequence
 from time import monotonic, sleep, thread_time, time
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
-from hitcurve_engine.probes.adoption import CacheShape, hash_root_fingerprint
+from hitcurve_engine.probes.adoption import CacheShape, hash_root_fingerprint, vllm_span_attributes
 from hitcurve_engine.probes.probe import Probe
 from hitcurve_engine.recording.discovery import make_sinks
+from hitcurve_engine.recording.event_reader import EventReader, PlainEvent
 from hitcurve_engine.recording.replay import Replay
-from hitcurve_engine.recording.sinks import EngineFacts, PatchStatus, Sink
+from hitcurve_engine.recording.replay_host import ReplayHost, SinkMaker
+from hitcurve_engine.recording.replay_process import ReplayProcess
+from hitcurve_engine.recording.sinks import EngineFacts, PatchStatus
 from hitcurve_engine.settings import Settings
 from hitcurve_engine.switch import Switch
 
 __all__ = ["CLOSE_S", "Recorder"]
 
+_log = logging.getLogger("hitcurve.engine")
+
 CLOSE_S: Final = 5.0
 """The whole of a shutdown: the rest of the queue, and every sink."""
-POLL_S: Final = 0.05
-SLICE_S: Final = 0.0001
+POLL_S: Final = 0.2
+SLICE_S: Final = 0.001
 PAUSE_S: Final = 0.0001
 TICK_S: Final = 1.0
+SETTLE_S: Final = 1.0
+BATCH_EVENTS: Final = 512
 
-SinkMaker = Callable[[EngineFacts, Callable[[str, Exception], Any]], Sequence[Sink]]
+
+class _Target(Protocol):
+    """Where the events are replayed: a ``ReplayHost`` of this thread or a ``ReplayProcess``."""
+
+    def take(self, events: list[PlainEvent]) -> None: ...
+
+    def tick(self, status: PatchStatus) -> None: ...
+
+    def close(self, deadline_s: float) -> None: ...
 
 
 class Recorder:
-    """Queue, replay and thread of one cache manager. ``describe`` may add facts until the thread starts."""
+    """Queue and thread of one cache manager. ``describe`` may add facts until the thread starts.
+
+    Events are replayed in a process of their own; by the thread itself where the settings say so, where that
+    process cannot be started, or where ``sinks`` makes sinks of somebody's own.
+    """
 
     def __init__(
-        self, shape: CacheShape, settings: Settings, switch: Switch, *, sinks: SinkMaker = make_sinks
+        self, shape: CacheShape, settings: Settings, switch: Switch, *, sinks: SinkMaker | None = None
     ) -> None:
         partly_found = shape.groups > 1 or not shape.full_attention
         self.probe = Probe(settings.queue_events, shape.hash_block_size, self.start, copies=partly_found)
@@ -46,19 +65,23 @@ class Recorder:
         self._shape = shape
         self._settings = settings
         self._switch = switch
-        self._make_sinks = sinks
+        self._make_sinks: SinkMaker = make_sinks if sinks is None else sinks
+        self._own_process = sinks is None and settings.own_process
         self._facts: dict[str, Any] = {}
-        self._replay = Replay(shape, settings, switch)
+        self._host = ReplayHost(shape, settings, switch)
+        self._process: ReplayProcess | None = None
+        self._reader = EventReader(shape, switch, isolated=settings.isolated)
         self._thread: threading.Thread | None = None
         self._ending = threading.Event()
         self._drained = threading.Condition()
+        self._asked = self._replayed = 0
         self._close_by = float("inf")
         _follow_forks(self)
 
     @property
     def replay(self) -> Replay:
-        """Its ledger is fed by the recorder's thread; read it after ``flush``."""
-        return self._replay
+        """Fed by the recorder's thread, unless a process of its own replays; read its ledger after ``flush``."""
+        return self._host.replay
 
     def describe(self, facts: dict[str, Any]) -> None:
         """Fields of ``EngineFacts`` that the cache manager itself does not know."""
@@ -74,20 +97,23 @@ class Recorder:
         _close_at_exit(self)
 
     def flush(self, timeout_s: float = CLOSE_S) -> bool:
-        """Wait until the queue was empty once; False where it was not in time, or no thread runs."""
+        """Wait until all events so far are replayed; False where they are not in time, or no thread runs."""
         if self._thread is None:
             return not self.probe.events
         with self._drained:
-            self._drained.wait_for(lambda: not self.probe.events, timeout_s)
-            return self._drained.wait(timeout_s) and not self.probe.events
+            self._asked += 1
+            asked = self._asked
+            return self._drained.wait_for(lambda: self._replayed >= asked, timeout_s)
 
     def close(self, timeout_s: float = CLOSE_S) -> None:
         """Empty the queue, close the sinks, end the thread; returns in time whatever they do."""
         self._close_by = monotonic() + timeout_s
         self._ending.set()
-        thread = self._thread
+        thread, process = self._thread, self._process
         if thread is not None and thread is not threading.current_thread():
             thread.join(timeout_s)
+            if thread.is_alive() and process is not None:
+                process.kill()
 
     def end(self) -> None:
         """Let the thread end by itself once the queue is empty, without waiting for it."""
@@ -96,63 +122,84 @@ class Recorder:
 
     def after_fork(self) -> None:
         """In a forked child: neither the thread nor what the sinks hold came along; begin anew when needed."""
+        if self._process is not None:
+            self._process.abandon()
+            self._process = None
         self._thread = None
         self._ending = threading.Event()
         self._drained = threading.Condition()
-        self._replay = Replay(self._shape, self._settings, self._switch)
+        self._asked = self._replayed = 0
+        self._host = ReplayHost(self._shape, self._settings, self._switch)
+        self._reader = EventReader(self._shape, self._switch, isolated=self._settings.isolated)
         self.probe.events.clear()
         self.probe.started = False
 
     def _run(self) -> None:
+        target: _Target = self._host
         try:
-            facts = self._engine_facts()
-            self._replay.sinks.extend(self._make_sinks(facts, self._switch.note))
+            target = self._open_target()
             next_tick = monotonic() + TICK_S
             while not self._ending.wait(POLL_S):
-                self._drain()
+                self._drain(target)
                 if monotonic() >= next_tick:
-                    self._tick()
+                    self._tick(target)
                     next_tick = monotonic() + TICK_S
-            self._drain()
-            self._tick()
+            self._drain(target)
+            self._tick(target)
         except Exception as error:
             self._switch.fail("recorder", error)
-        for sink in self._replay.sinks:
-            try:
-                sink.close(self._close_by)
-            except Exception as error:
-                self._switch.note(f"{type(sink).__module__}.close", error)
+        target.close(self._close_by)
 
-    def _drain(self) -> None:
-        events, feed = self.probe.events, self._replay.feed
+    def _open_target(self) -> _Target:
+        facts = self._engine_facts()
+        if self._own_process:
+            try:
+                self._process = ReplayProcess(self._shape, self._settings, facts, self._switch)
+                return self._process
+            except OSError as error:
+                _log.warning("hitcurve: no process of its own for the engine patch, a thread records (%s)", error)
+        self._host.open(facts, self._make_sinks)
+        return self._host
+
+    def _drain(self, target: _Target) -> None:
+        events, read = self.probe.events, self._reader.read
+        batch: list[PlainEvent] = []
+        here, asked = target is self._host, self._asked
         slice_ends = monotonic() + SLICE_S
         while events:
-            feed(events.popleft())
+            read(events.popleft(), batch)
             self.status.events += 1
+            if here or len(batch) >= BATCH_EVENTS:
+                target.take(batch)
+                batch.clear()
             now = monotonic()
             if now >= self._close_by:
                 break
             if now >= slice_ends:
                 sleep(PAUSE_S)
                 slice_ends = monotonic() + SLICE_S
+        if batch:
+            target.take(batch)
+        if events or asked == self._replayed or not self._settled():
+            return
         with self._drained:
+            self._replayed = asked
             self._drained.notify_all()
 
-    def _tick(self) -> None:
-        status, ledger = self.status, self._replay.ledger
+    def _settled(self) -> bool:
+        """Whether the other process, where there is one, has replayed all that was handed over."""
+        return self._process is None or self._process.settle(SETTLE_S)
+
+    def _tick(self, target: _Target) -> None:
+        status = self.status
         status.active, status.off_reason = self._switch.active, self._switch.off_reason
         status.dropped_events = self.probe.dropped
         status.queued_events = len(self.probe.events)
-        status.busy_s = thread_time()
-        status.cached_keys, status.ghost_keys = ledger.cached_keys, ledger.ghost_keys
-        status.duplicate_blocks, status.open_requests = ledger.duplicate_blocks, ledger.open_requests
-        curve = self._replay.pool_curve
-        status.pool_curve = None if curve is None else curve.sums()
-        for sink in self._replay.sinks:
-            try:
-                sink.tick(status, ledger.totals)
-            except Exception as error:
-                self._switch.note(f"{type(sink).__module__}.tick", error)
+        if target is self._host:
+            status.busy_s = thread_time()
+        else:
+            status.hand_over_s = thread_time()
+        target.tick(status)
 
     def _engine_facts(self) -> EngineFacts:
         return EngineFacts(
@@ -162,6 +209,7 @@ class Recorder:
             pid=os.getpid(),
             wall_offset_s=time() - monotonic(),
             hash_root=hash_root_fingerprint(),
+            vllm_span_attributes=vllm_span_attributes(),
             **self._facts,
         )
 

@@ -2,9 +2,18 @@
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
-__all__ = ["RequestKeys", "plain_hashes", "read_keys", "skips_lookup", "trace_carrier"]
+__all__ = [
+    "NOTHING_READ",
+    "Adapter",
+    "RequestKeys",
+    "adapter_of",
+    "plain_hashes",
+    "read_keys",
+    "skips_lookup",
+    "trace_carrier",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,11 +26,25 @@ class RequestKeys:
     image_keys: int
 
 
+NOTHING_READ: Final = RequestKeys(adapter=None, salt=None, image=None, image_keys=0)
+"""Of a request that shares its blocks with every other one."""
+
+Adapter = tuple[str, int, str]
+"""Name, number and path of an adapter."""
+
+
+def adapter_of(lora: Any) -> Adapter:
+    """What tells the weights of a ``LoRARequest`` apart."""
+    return str(lora.lora_name), int(lora.lora_int_id), str(getattr(lora, "lora_path", "") or "")
+
+
 def read_keys(request: Any) -> RequestKeys:
-    """Adapter, salt and image identifiers of a request."""
+    """Adapter, salt and image identifiers of a request; the object ``NOTHING_READ`` where it has none of them."""
     lora = getattr(request, "lora_request", None)
     salt = getattr(request, "cache_salt", None)
     images = _image_identifiers(request)
+    if lora is None and not salt and not images:
+        return NOTHING_READ
     return RequestKeys(
         adapter=None if lora is None else str(lora.lora_name),
         salt=hash(salt) if salt else None,

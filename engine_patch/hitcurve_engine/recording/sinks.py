@@ -47,6 +47,8 @@ class EngineFacts:
     """Whether a KV connector looks outside the engine."""
     hash_root: str | None = None
     """Fingerprint of what block hashes begin with; see ``hash_root_fingerprint``."""
+    vllm_span_attributes: tuple[str, ...] = ()
+    """Attributes that vLLM's own spans may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,9 @@ class PatchStatus:
     """Not taken up, since the queue was full."""
     queued_events: int = 0
     busy_s: float = 0.0
-    """CPU seconds of the recorder's thread."""
+    """CPU seconds of the thread that replays, in whatever process."""
+    hand_over_s: float = 0.0
+    """CPU seconds of the thread in the engine's process that hands events to the process of its own."""
     cached_keys: int = 0
     duplicate_blocks: int = 0
     """Blocks beyond the first with the same key."""

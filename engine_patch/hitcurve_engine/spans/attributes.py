@@ -4,7 +4,6 @@
 "development": they may move); whatever has no name there is ``hitcurve.*``.
 """
 
-import sys
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -19,7 +18,6 @@ __all__ = [
     "request_attributes",
     "reset_attributes",
     "resource_attributes",
-    "set_by_vllm",
 ]
 
 Value = str | bool | int | float | list[str]
@@ -30,12 +28,6 @@ KEPT: Final = "hitcurve.kept"
 """Why the span is kept although the sampler may not have chosen it."""
 
 _FINISH_REASONS: Final = {"STOPPED": "stop", "LENGTH_CAPPED": "length", "ABORTED": "abort"}
-
-
-def set_by_vllm(name: str) -> bool:
-    """Whether vLLM's own span has this attribute, in the version that runs; then ours leaves it to that one."""
-    names = getattr(sys.modules.get("vllm.tracing"), "SpanAttributes", None)
-    return name in vars(names).values() if names is not None else False
 
 
 def request_attributes(finished: FinishedRequest, facts: EngineFacts) -> dict[str, Value]:

@@ -12,7 +12,6 @@ from hitcurve_engine.spans.attributes import (
     eviction_attributes,
     request_attributes,
     reset_attributes,
-    set_by_vllm,
 )
 from hitcurve_engine.spans.eviction_summary import EvictionSummary
 
@@ -79,7 +78,7 @@ class SpanMaker:
             for at_s in finished.context.preempted_at_s[:_MOST_PREEMPTION_EVENTS]:
                 span.add_event("preempted", timestamp=self._ns(at_s))
             attributes = request_attributes(finished, self._facts)
-            if set_by_vllm(CACHE_READ):
+            if CACHE_READ in self._facts.vllm_span_attributes:
                 attributes.pop(CACHE_READ, None)
                 attributes.pop(INPUT_TOKENS, None)
             spans = self._ended(span, attributes, end)

@@ -214,11 +214,13 @@ def start_engine() -> Iterator[Callable[..., Engine]]:
     """Starts a hooked engine with so many usable blocks."""
     running: list[Engine] = []
 
-    def start(usable: int = 10, sinks: list[Any] | None = None, **settings: Any) -> Engine:
+    def start(usable: int = 10, sinks: Any = None, usual_sinks: bool = False, **settings: Any) -> Engine:
         switch = Switch()
         told: list[tuple[str, Any]] = []
 
         def make(shape: CacheShape) -> Recorder:
+            if usual_sinks:
+                return Recorder(shape, Settings(**settings), switch)
             made = sinks if sinks is not None else [KeepingSink(told)]
             return Recorder(shape, Settings(**settings), switch, sinks=lambda facts, on_error: made)
 

@@ -1,0 +1,242 @@
+"""The process that replays: it is told everything, and neither its end nor that of the engine hurts the other."""
+
+import json
+import logging
+import marshal
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
+
+import pytest
+
+from hitcurve_engine.probes.adoption import CacheShape
+from hitcurve_engine.probes.events import EVICT_BLOCKS, GAP, RESET
+from hitcurve_engine.recording.event_reader import EventReader
+from hitcurve_engine.recording.frames import EVENTS, STATUS, pack
+from hitcurve_engine.recording.replay import Replay
+from hitcurve_engine.recording.replay_host import ReplayHost
+from hitcurve_engine.recording.replay_main import TellingSwitch, serve
+from hitcurve_engine.settings import Settings
+from hitcurve_engine.switch import Switch
+
+Start = Callable[..., Any]
+SHAPE = CacheShape(16, 16, 0, 1, True, 24, 0)
+SHARED = list(range(69))
+PATIENCE_S = 60.0
+
+
+@pytest.fixture
+def outcomes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], list[dict[str, Any]]]:
+    """Records of one kind that the usual sinks wrote."""
+    file = tmp_path / "outcomes.jsonl"
+    monkeypatch.setenv("HITCURVE_OUTCOME_FILE", str(file))
+
+    def read(kind: str) -> list[dict[str, Any]]:
+        return [record for record in map(json.loads, file.read_text().splitlines()) if record["kind"] == kind]
+
+    return read
+
+
+class Keeping:
+    def __init__(self) -> None:
+        self.told: list[Any] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *record: self.told.append((name, record))
+
+
+def history(start_engine: Start, make_request: Any, seed: int) -> list[Any]:
+    """What the hooks of a small engine say of random traffic."""
+    chance = random.Random(seed)
+    engine = start_engine(usable=24)
+    engine.recorder.probe.started = True  # nobody empties the queue
+    running: list[Any] = []
+    for number in range(150):
+        act = chance.random()
+        if act < 0.6:
+            tokens = sorted([chance.randrange(3) for _ in range(chance.randrange(1, 6))] * 16)
+            request = make_request(f"r{number}", tokens, cache_salt=chance.choice([None, None, "one"]))
+            (running.append if engine.admit(request) is not None else engine.finish)(request)
+        elif act < 0.7 and running:
+            engine.manager.free(running[0])  # preempted
+            if engine.admit(running[0]) is None:
+                engine.finish(running.pop(0))
+        elif act < 0.95 and running:
+            engine.finish(running.pop(chance.randrange(len(running))))
+        elif act < 0.97:
+            engine.recorder.probe.events.append((EVICT_BLOCKS, monotonic(), (1, 2, 3)))
+        elif act < 0.98:
+            engine.recorder.probe.events.append((GAP, 0.0))
+        else:
+            engine.manager.reset_prefix_cache()
+    return list(engine.recorder.probe.events)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_replay_of_packed_events_is_that_of_the_events_themselves(
+    start_engine: Start, make_request: Any, seed: int
+) -> None:
+    events = history(start_engine, make_request, seed)
+    direct, packed = Replay(SHAPE, Settings(), Switch()), Replay(SHAPE, Settings(), Switch())
+    direct.sinks.append(Keeping())
+    packed.sinks.append(Keeping())
+    reader = EventReader(SHAPE, Switch(), isolated=True)
+    for event in events:
+        direct.feed(event)
+        plain: list[Any] = []
+        reader.read(event, plain)
+        for one in marshal.loads(pack((EVENTS, plain))[4:])[1]:
+            packed.take(one)
+    assert packed.ledger.totals == direct.ledger.totals
+    assert direct.ledger.totals.requests > 20
+    told = packed.sinks[0].told  # type: ignore[attr-defined]
+    assert told == direct.sinks[0].told  # type: ignore[attr-defined]
+
+
+def test_every_request_reaches_the_sinks_of_the_process(start_engine: Start, outcomes: Any) -> None:
+    engine = start_engine(usual_sinks=True)
+    for number in range(8):
+        engine.serve(f"r{number}", [number % 2] * 69)
+    assert engine.manager.reset_prefix_cache() is True
+    assert engine.recorder.flush(PATIENCE_S)
+    engine.recorder.close(PATIENCE_S)
+    requests = outcomes("request")
+    assert [request["hit_tokens"] for request in requests] == [0, 0, *[64] * 6]
+    assert all(
+        request["query_tokens"] == request["hit_tokens"] + sum(request["miss_tokens"].values())
+        for request in requests
+    )
+    (facts,) = outcomes("engine")
+    assert facts["pid"] == os.getpid()
+    status = outcomes("totals")[-1]["status"]
+    assert (status["errors"], status["dropped_events"], status["events"] > 30) == ({}, 0, True)
+    assert engine.recorder._process is not None
+    with pytest.raises(ProcessLookupError):
+        os.kill(engine.recorder._process.pid, 0)
+
+
+def test_the_end_of_the_process_turns_the_patch_off_and_nothing_else(
+    start_engine: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    answers = [engine_answers(start_engine(usable=20))]
+    engine = start_engine(usable=20, usual_sinks=True)
+    engine.serve("first", SHARED)
+    assert engine.recorder.flush(PATIENCE_S)
+    assert engine.recorder._process is not None
+    os.kill(engine.recorder._process.pid, signal.SIGKILL)
+    with caplog.at_level(logging.WARNING):
+        deadline = monotonic() + PATIENCE_S
+        while engine.switch.active and monotonic() < deadline:
+            assert engine.serve("again", SHARED) == 64
+            sleep(0.01)
+        assert engine.manager.reset_prefix_cache() is True
+        answers.append(engine_answers(engine))
+    assert answers[0] == answers[1]
+    assert engine.switch.errors == {"recording process": 1}
+    assert engine.switch.off_reason == "its recording process ended with code -9"
+    assert len(caplog.records) == 1
+
+
+def engine_answers(engine: Any) -> list[Any]:
+    return [engine.serve(f"answer {number}", [number % 3] * (40 + number)) for number in range(12)]
+
+
+def test_what_the_process_finds_wrong_turns_the_hooks_off(start_engine: Start, make_request: Any) -> None:
+    reading, writing = os.pipe()
+    switch = TellingSwitch(writing)
+    host = ReplayHost(SHAPE, Settings(), switch)
+    host.replay.ledger.reset = None  # type: ignore[method-assign, assignment]
+    sink: Any = Keeping()
+    host.replay.sinks.append(sink)
+    resets = [(RESET, 1.0, True)] * 150
+    serve(host, switch, [(EVENTS, resets), (STATUS, {"errors": {"free": 2}, "active": False})], writing)
+    os.close(writing)
+    assert os.read(reading, 1000) == b"off 100 errors in replay.reset\n"
+    os.close(reading)
+    status = next(record[0] for name, record in sink.told if name == "tick")
+    assert (status.errors, status.active) == ({"free": 2, "replay.reset": 150}, False)
+    assert sink.told[-1][0] == "close"
+
+
+def test_wishes_to_end_are_left_to_the_engine(start_engine: Start, outcomes: Any) -> None:
+    engine = start_engine(usual_sinks=True)
+    engine.serve("first", SHARED)
+    assert engine.recorder.flush(PATIENCE_S)
+    for wish in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        os.kill(engine.recorder._process.pid, wish)
+    engine.serve("second", SHARED)
+    assert engine.recorder.flush(PATIENCE_S)
+    engine.recorder.close(PATIENCE_S)
+    assert [request["request_id"] for request in outcomes("request")] == ["first", "second"]
+
+
+def test_a_process_that_hangs_is_killed_in_time(start_engine: Start) -> None:
+    engine = start_engine(usual_sinks=True)
+    engine.serve("first", SHARED)
+    assert engine.recorder.flush(PATIENCE_S)
+    pid = engine.recorder._process.pid
+    os.kill(pid, signal.SIGSTOP)
+    began = monotonic()
+    engine.recorder.close(timeout_s=0.5)
+    assert monotonic() - began < PATIENCE_S / 2
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_where_no_process_can_be_started_a_thread_records(
+    start_engine: Start, outcomes: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    engine = start_engine(usual_sinks=True)
+    with caplog.at_level(logging.WARNING):
+        engine.serve("first", SHARED)
+        assert engine.recorder.flush(PATIENCE_S)
+    engine.recorder.close(PATIENCE_S)
+    assert [request["request_id"] for request in outcomes("request")] == ["first"]
+    assert [record.getMessage().split(" (")[0] for record in caplog.records] == [
+        "hitcurve: no process of its own for the engine patch, a thread records"
+    ]
+
+
+ENGINE_THAT_IS_KILLED = """
+import os, signal
+from time import monotonic
+from hitcurve_engine.probes.adoption import CacheShape
+from hitcurve_engine.probes.events import RESET
+from hitcurve_engine.recording.recorder import Recorder
+from hitcurve_engine.settings import Settings
+from hitcurve_engine.switch import Switch
+
+recorder = Recorder(CacheShape(16, 16, 0, 1, True, 24, 0), Settings(), Switch())
+recorder.start()
+recorder.probe.events.append((RESET, monotonic(), True))
+assert recorder.flush(60)
+print(recorder._process.pid, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_the_process_ends_with_an_engine_that_is_killed(outcomes: Any) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", ENGINE_THAT_IS_KILLED], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    pid, deadline = int(done.stdout), monotonic() + PATIENCE_S
+    while runs(pid) and monotonic() < deadline:
+        sleep(0.02)
+    assert not runs(pid)
+    assert len(outcomes("reset")) == 1
+
+
+def runs(pid: int) -> bool:
+    """Whether it does; who inherited it may not yet have noticed its end."""
+    try:
+        return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
