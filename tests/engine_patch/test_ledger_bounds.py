@@ -1,12 +1,14 @@
 """What the ledger does with odd events, and how it keeps its memory bounded."""
 
+import random
 import subprocess
 import sys
 from typing import Any
 
 import pytest
 
-from hitcurve_engine.ledger import ANOMALIES, Ledger
+from hitcurve_engine.ledger import ANOMALIES, MISS_REASONS, Ledger
+from hitcurve_engine.ledger.gone_keys import GoneKeys
 
 
 def schedule(kept: Any, query: int, hit: int, keys: list[Any], admitted: int | None = None) -> Any:
@@ -86,6 +88,45 @@ def test_a_reset_leaves_no_more_ghosts_than_the_bound(kept: Any) -> None:
     assert (ledger.cached_keys, ledger.ghost_keys, ledger.totals.ghosts_dropped) == (0, 2, 2)
     assert schedule(kept, 17, 0, ["d"]).miss_tokens["reset"] == 16
     assert schedule(kept, 17, 0, ["a"]).miss_tokens["compulsory"] == 16
+
+
+def test_what_went_long_ago_is_remembered_without_the_time(kept: Any) -> None:
+    ledger = kept.start(pool_blocks=4, ghosts_per_block=0.0, gone_keys=64)
+    ledger.stored(0.0, ["a", "b"])
+    ledger.evicted(1.0, ["a"])
+    ledger.reset(2.0)
+    assert (ledger.ghost_keys, ledger.totals.ghosts_dropped) == (0, 0)
+    assert schedule(kept, 33, 0, ["a", "b"]).miss_tokens == {
+        **dict.fromkeys(MISS_REASONS, 0),
+        "capacity": 16,
+        "reset": 16,
+        "tail": 1,
+    }
+    (regret,) = kept.regrets
+    assert (regret.tokens, regret.after_s) == (16, None)
+    ledger.stored(3.0, ["a"])
+    ledger.reset(4.0)
+    assert schedule(kept, 17, 0, ["a"]).miss_tokens["reset"] == 16
+
+
+@pytest.mark.parametrize(("keys", "share"), [(8_192, 0.999), (16_384, 0.99)])
+def test_as_many_gone_keys_are_remembered_as_is_said(keys: int, share: float) -> None:
+    """A quarter and half of the slots. Whole numbers as keys: their hashes are the same in every process."""
+    chance = random.Random(keys)
+    drawn = [chance.randrange(1 << 60) for _ in range(2 * keys)]
+    went, others = drawn[:keys], drawn[keys:]
+    memory = GoneKeys(32_768)
+    for number, key in enumerate(went):
+        memory.add(key, by_reset=number % 3 == 0)
+    found = [memory.by_reset(key) for key in went]
+    remembered = [number for number, by_reset in enumerate(found) if by_reset is not None]
+    assert len(remembered) == keys - memory.forgotten
+    assert len(remembered) >= share * keys
+    assert all(found[number] is (number % 3 == 0) for number in remembered)
+    assert {memory.by_reset(key) for key in others} == {None}
+    memory.add(went[-1], by_reset=False)
+    assert memory.by_reset(went[-1]) is False
+    assert sum(memory.by_reset(key) is not None for key in went) == len(remembered)
 
 
 def test_requests_that_never_end_are_bounded(kept: Any) -> None:

@@ -254,12 +254,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--requests", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--ghosts", type=float, default=10_000.0)
+    parser.add_argument("--ghosts", type=float, help="keys remembered per block; the patch's default unless given")
+    parser.add_argument("--gone-keys", type=int, help="of older ones; the patch's default unless given")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         outcomes = Path(folder) / "outcomes.jsonl"
         os.environ["HITCURVE_OUTCOME_FILE"] = str(outcomes)
-        os.environ["HITCURVE_GHOSTS_PER_BLOCK"] = str(options.ghosts)
+        if options.ghosts is not None:
+            os.environ["HITCURVE_GHOSTS_PER_BLOCK"] = str(options.ghosts)
+        if options.gone_keys is not None:
+            os.environ["HITCURVE_GONE_KEYS"] = str(options.gone_keys)
         init_none_hash(sha256)
         plugin.register()
         traffic = Traffic(random.Random(options.seed))

@@ -3,7 +3,9 @@
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+from hitcurve_engine.ledger.gone_keys import GoneKeys
 
 __all__ = ["Block", "BlockTable", "Ghost", "Origin"]
 
@@ -22,8 +24,12 @@ class Origin:
 class Ghost(NamedTuple):
     """How a cached key went. Keys that went at one time share one: a ghost costs little more than its key."""
 
-    gone_at_s: float
+    gone_at_s: float | None
+    """``None``: too long ago to be known."""
     by_reset: bool
+
+
+_LONG_AGO: Final = {by_reset: Ghost(None, by_reset=by_reset) for by_reset in (False, True)}
 
 
 class Block:
@@ -53,13 +59,16 @@ class BlockTable:
     """Keys of cached blocks and ghosts.
 
     Ghosts are kept in the order in which their blocks went, at most ``ghosts_per_block`` times the pool
-    (``pool_blocks``, or the most keys ever cached at once where that is not known); the oldest are dropped first.
+    (``pool_blocks``, or the most keys ever cached at once where that is not known). The oldest go into a compact
+    memory of ``gone_keys`` keys, which is made when the first does; without one they are dropped.
     """
 
-    def __init__(self, pool_blocks: int | None, ghosts_per_block: float) -> None:
+    def __init__(self, pool_blocks: int | None, ghosts_per_block: float, gone_keys: int) -> None:
         self.cached: dict[Hashable, Block] = {}
         self.ghosts: OrderedDict[Hashable, Ghost] = OrderedDict()
-        self.ghosts_dropped = 0
+        self._dropped = 0
+        self._most_gone_keys = gone_keys
+        self._gone_keys: GoneKeys | None = None
         self.duplicates = 0
         """Blocks of the engine beyond the first with the same key."""
         self.version = 0
@@ -156,6 +165,19 @@ class BlockTable:
         """Of the cached blocks of these tokens, under any key, the one cached longest; ``None`` without one."""
         return self._by_content.get(content)
 
+    def ghost(self, key: Hashable) -> Ghost | None:
+        """How a key that is not cached went; ``None`` where it never was cached, or that is forgotten."""
+        ghost = self.ghosts.get(key)
+        if ghost is None and self._gone_keys is not None:
+            by_reset = self._gone_keys.by_reset(key)
+            return None if by_reset is None else _LONG_AGO[by_reset]
+        return ghost
+
+    @property
+    def ghosts_dropped(self) -> int:
+        """Keys of which nothing is remembered any more."""
+        return self._dropped if self._gone_keys is None else self._gone_keys.forgotten
+
     def most_ghosts(self) -> int:
         """How many ghosts are kept at most."""
         pool = self._most_cached if self._pool_blocks is None else self._pool_blocks
@@ -163,8 +185,13 @@ class BlockTable:
 
     def _trim(self) -> None:
         for _ in range(len(self.ghosts) - self.most_ghosts()):
-            self.ghosts.popitem(last=False)
-            self.ghosts_dropped += 1
+            key, ghost = self.ghosts.popitem(last=False)
+            if not self._most_gone_keys:
+                self._dropped += 1
+                continue
+            if self._gone_keys is None:
+                self._gone_keys = GoneKeys(self._most_gone_keys)
+            self._gone_keys.add(key, by_reset=ghost.by_reset)
 
     def _index_contents(self, blocks: Sequence[Block], contents: Sequence[Hashable]) -> None:
         by_content = self._by_content

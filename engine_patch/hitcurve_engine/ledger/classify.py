@@ -46,15 +46,15 @@ def classify(
     misses.tokens["tail"] = query_tokens - max(hit_tokens, reusable * block_size)
     first, given = divmod(hit_tokens, block_size)
     size = block_size - given
-    cached, ghosts = table.cached, table.ghosts
+    cached, ghost_of = table.cached, table.ghost
     gap = False
     compulsory = 0
     for index in range(first, reusable):
         key = keys[index]
         if key not in cached:
             gap = True
-            if key in ghosts:
-                _gone(misses, ghosts[key], size)
+            if (gone := ghost_of(key)) is not None:
+                _gone(misses, gone, size)
             elif content_keys is None or (other := table.first_with(content_keys[index])) is None:
                 compulsory += size
             else:
@@ -84,8 +84,10 @@ def _gone(misses: Misses, ghost: Ghost, size: int) -> None:
 def _gone_elsewhere(table: BlockTable, others: Sequence[Sequence[Hashable]], index: int) -> Ghost | None:
     """The block of another group that went, though the followed group has its own still."""
     for keys in others:
-        if index < len(keys) and keys[index] not in table.cached and keys[index] in table.ghosts:
-            return table.ghosts[keys[index]]
+        if index < len(keys) and keys[index] not in table.cached:
+            ghost = table.ghost(keys[index])
+            if ghost is not None:
+                return ghost
     return None
 
 

@@ -76,7 +76,8 @@ def check_lookup(
     for ghost, tokens in misses.evicted:
         totals.regretted_tokens += tokens
         if on_regret is not None:
-            on_regret(Regret(at_s, request.request_id, request.origin.adapter, at_s - ghost.gone_at_s, tokens))
+            after_s = None if ghost.gone_at_s is None else at_s - ghost.gone_at_s
+            on_regret(Regret(at_s, request.request_id, request.origin.adapter, after_s, tokens))
 
 
 def evictions_of(blocks: Iterable[Block], at_s: float, request_id: str | None) -> list[Eviction]:

@@ -38,9 +38,10 @@ class Ledger:
 
     Memory is bounded by the pool: besides the cached keys (about 180 bytes each, 280 with content keys) the ledger
     remembers keys that are gone, at most ``ghosts_per_block`` times the pool (where that is unknown: times the
-    most keys ever cached at once) and about 110 bytes each; the keys themselves come on top. When older ghosts
-    are dropped, ``totals.ghosts_dropped`` counts them, and a later miss of such a block reads ``compulsory``
-    although it once was cached. Of open requests it keeps ``most_open_requests``.
+    most keys ever cached at once) and about 110 bytes each; the keys themselves come on top. Of older ones it
+    remembers ``gone_keys``, in four bytes each, and no longer since when (``GoneKeys``). What is forgotten then,
+    ``totals.ghosts_dropped`` counts, and a later miss of such a block reads ``compulsory`` although it once was
+    cached. Of open requests it keeps ``most_open_requests``.
 
     Times are seconds of any clock that never goes back. Raises ValueError for negative token counts and for fewer
     keys than the query has full blocks; an event of a request it does not know is no error.
@@ -52,6 +53,7 @@ class Ledger:
         *,
         pool_blocks: int | None = None,
         ghosts_per_block: float = 4.0,
+        gone_keys: int = 0,
         withheld_blocks: int | None = 0,
         most_open_requests: int = 100_000,
         on_outcome: Callable[[Outcome], None] | None = None,
@@ -62,7 +64,7 @@ class Ledger:
             raise ValueError(f"block_size is {block_size}; it must be at least 1")
         self.block_size = block_size
         self._totals = Totals()
-        self._table = BlockTable(pool_blocks, ghosts_per_block)
+        self._table = BlockTable(pool_blocks, ghosts_per_block, gone_keys)
         self._open: dict[str, OpenRequest] = {}
         self._withheld_blocks = withheld_blocks
         self._most_open_requests = most_open_requests

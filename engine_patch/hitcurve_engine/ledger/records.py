@@ -115,8 +115,8 @@ class Regret:
     request_id: str
     adapter: str | None
     """Of the request that asks."""
-    after_s: float
-    """Since the eviction."""
+    after_s: float | None
+    """Since the eviction; ``None`` where that was too long ago to be remembered."""
     tokens: int
     """Recomputed because of it: the block's, and those stranded behind it."""
 

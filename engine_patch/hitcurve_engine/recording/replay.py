@@ -45,6 +45,7 @@ class Replay:
             shape.block_size,
             pool_blocks=shape.pool_blocks,
             ghosts_per_block=settings.ghosts_per_block,
+            gone_keys=settings.gone_keys,
             withheld_blocks=shape.withheld_blocks,
             most_open_requests=MOST_OPEN_REQUESTS,
             on_outcome=self._outcomes.append,
