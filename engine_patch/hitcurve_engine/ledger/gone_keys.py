@@ -15,7 +15,7 @@ _FINGERPRINT: Final = (1 << 31) - 1
 class GoneKeys:
     """Remembers about ``slots`` keys (rounded up to a power of two, at least 8), by a fingerprint of 31 bits.
 
-    A key belongs to one of many buckets of eight; a full bucket gives up its oldest. With as many keys as a quarter
+    A key belongs to one of many buckets of eight; a full one gives up its oldest. With as many keys as a quarter
     of the slots, 2 in 10,000 are given up, with half of them 8 in 1,000; ``forgotten`` counts them. A key that
     never went is taken for one that did once in 268 million times (8 / 2**31).
     """
