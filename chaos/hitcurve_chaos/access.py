@@ -30,13 +30,15 @@ class StartSpec:
     block_size: int = 16
     pool_blocks: int = 1024
     seed: int = 0
+    patched: bool = False
+    """With the engine patch (the simulated engine: with what it would count)."""
     options: Sequence[str] = ()
     """Further words of the engine's command line."""
 
 
 def read_start(place: Place) -> StartSpec:
     """The ``start`` of a target; UsageError names file, line and cure."""
-    entries = place.mapping(("engine", "replicas", "block_size", "pool_blocks", "seed", "options"))
+    entries = place.mapping(("engine", "replicas", "block_size", "pool_blocks", "seed", "patched", "options"))
     engine = entries["engine"].text() if "engine" in entries else "simulated"
     if engine not in ("simulated", "vllm"):
         entries["engine"].wrong(f"is {engine!r}", "write simulated or vllm")
@@ -51,7 +53,8 @@ def read_start(place: Place) -> StartSpec:
         if key in entries
     }
     options = [str(item.value) for item in entries["options"].sequence()] if "options" in entries else []
-    return StartSpec(engine=engine, options=tuple(options), **numbers)  # type: ignore[arg-type]
+    patched = entries["patched"].flag() if "patched" in entries else False
+    return StartSpec(engine=engine, options=tuple(options), patched=patched, **numbers)  # type: ignore[arg-type]
 
 
 def read_docker(place: Place) -> DockerAccess:

@@ -29,6 +29,7 @@ Need = Literal[
     "environment",
     "hash_roots",
     "exporter_installed",
+    "collector",
     "pause",
     "stop",
     "kill",
@@ -85,6 +86,7 @@ class Capabilities:
             "environment": self._no_environment,
             "hash_roots": self._no_hash_roots,
             "exporter_installed": _no_exporter,
+            "collector": self._no_collector,
             "replica_kill": self._no_replica_kill,
         }
 
@@ -176,6 +178,16 @@ class Capabilities:
         if isinstance(page.body, bytes) and b"\nhitcurve_engine_hash_root_info{" in page.body:
             return None
         return self._no_environment()
+
+    def _no_collector(self) -> str | None:
+        if self._target.start is not None and self._target.start.engine == "simulated":
+            return "the simulated engine sends no spans"
+        if self._target.collector is None:
+            return "the target names no 'collector' for which a scenario may stand in"
+        page = fetch(f"{self._target.engine}/metrics", _TIMEOUT_S, _LARGEST_PAGE)
+        if not isinstance(page.body, bytes) or b"\nhitcurve_engine_spans_total" not in page.body:
+            return "the engine counts no spans; it needs the engine patch, with spans on"
+        return None
 
     def _no_replica_kill(self) -> str | None:
         for replica in self._target.replicas:

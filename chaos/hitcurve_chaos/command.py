@@ -39,7 +39,11 @@ app = typer.Typer(
 )
 
 
-@app.command("list", epilog="Example: hitcurve chaos list --json")
+@app.command(
+    "list",
+    short_help="Print the scenarios and what each expects.",
+    epilog="Example: hitcurve chaos list --json",
+)
 def list_scenarios(
     as_json: Annotated[bool, typer.Option("--json", help="Print the scenarios as JSON.")] = False,
 ) -> None:
@@ -65,8 +69,9 @@ def list_scenarios(
 
 
 @app.command(
+    short_help="Run a suite or scenarios on a target, and judge.",
     epilog="Examples: 'hitcurve chaos run nightly --targets targets.yaml', 'hitcurve chaos run reset-idle pause "
-    "--targets chaos/targets.example.yaml --target own --out runs/tonight --markdown summary.md'"
+    "--targets chaos/targets.example.yaml --target own --out runs/tonight --markdown summary.md'",
 )
 def run(
     names: Annotated[
@@ -164,7 +169,10 @@ def _tell_finding(results: Results, folder: Path, *, no_skips: bool) -> None:
         raise BadFinding(f"{len(results.skipped)} scenarios were skipped ({names}); see {folder}.")
 
 
-@app.command(epilog="Example: hitcurve chaos recover runs/chaos-20260101-030000")
+@app.command(
+    short_help="Undo what a run that died left behind.",
+    epilog="Example: hitcurve chaos recover runs/chaos-20260101-030000",
+)
 def recover(
     folder: Annotated[Path, typer.Argument(help="Run folder of a run that died.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print what was undone as JSON.")] = False,

@@ -8,6 +8,7 @@ from itertools import count
 from pathlib import Path
 
 from hitcurve_chaos.demo.engines import RunningEngine, start_simulated, start_vllm
+from hitcurve_chaos.demo.patched_vllm import patched_variables, spans_address
 from hitcurve_chaos.drivers.docker_container import DockerContainer
 from hitcurve_chaos.drivers.driver import Driver, DriverFailed
 from hitcurve_chaos.drivers.own_engine import OwnEngine
@@ -60,28 +61,31 @@ def opened(target: Target, folder: Path) -> Iterator[tuple[Target, Drivers]]:
 def _started(target: Target, folder: Path, stack: ExitStack) -> tuple[Target, Drivers]:
     assert target.start is not None
     engines: dict[str, OwnEngine] = {}
+    collectors: dict[str, str | None] = {}
     for number in range(max(1, target.start.replicas)):
         name = target.name if number == 0 else f"{target.name}-{number}"
-        engines[name] = OwnEngine(partial(_launch, target, folder / "logs", name))
+        sends = target.start.patched and target.start.engine == "vllm"
+        collectors[name] = spans_address() if sends else None
+        engines[name] = OwnEngine(partial(_launch, target, folder / "logs", name, collectors[name]))
         stack.callback(engines[name].close)
-    ready = [_ready(target, name, own.engine) for name, own in engines.items()]
+    ready = [
+        replace(_ready(target, name, own.engine), collector=collectors[name]) for name, own in engines.items()
+    ]
     return replace(ready[0], replicas=ready[1:]), Drivers(engines)
 
 
-def _launch(target: Target, logs: Path, name: str, port: int) -> RunningEngine:
+def _launch(target: Target, logs: Path, name: str, collector: str | None, port: int) -> RunningEngine:
     spec = target.start
     assert spec is not None
     # A name may go on as another's: "a-1" is also what the log of a first start of "a" is called.
     serial = next(number for number in count(1) if not (logs / f"engine-{name}-{number}.log").exists())
-    start = start_simulated if spec.engine == "simulated" else start_vllm
-    return start(
-        logs / f"engine-{name}-{serial}.log",
-        block_size=spec.block_size,
-        pool_blocks=spec.pool_blocks,
-        seed=spec.seed,
-        options=spec.options,
-        port=port,
-    )
+    log = logs / f"engine-{name}-{serial}.log"
+    sizes = {"block_size": spec.block_size, "pool_blocks": spec.pool_blocks, "seed": spec.seed, "port": port}
+    if spec.engine == "simulated":
+        options = (*spec.options, *(["--patched"] if spec.patched and "--patched" not in spec.options else []))
+        return start_simulated(log, **sizes, options=options)
+    variables = patched_variables(logs / "engine-patch", collector) if collector is not None else {}
+    return start_vllm(log, **sizes, options=spec.options, variables=variables)
 
 
 def _ready(target: Target, name: str, engine: RunningEngine) -> Target:

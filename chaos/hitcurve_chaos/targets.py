@@ -33,6 +33,7 @@ _TARGET_KEYS = (
     "model",
     "exporter",
     "exporter_target",
+    "collector",
     "allow_chaos",
     "admin",
     "load",
@@ -76,6 +77,8 @@ class Target:
     exporter: str | None = None
     exporter_target: str | None = None
     """How the exporter calls this engine; ``None``: by ``name`` or by ``engine``."""
+    collector: str | None = None
+    """Where the engine sends its spans and nobody listens, so that a scenario may (OTLP over HTTP)."""
     allow_chaos: bool = False
     admin: AdminAccess = field(default_factory=AdminAccess)
     load: Mapping[str, Any] = field(default_factory=dict)
@@ -198,7 +201,7 @@ def _target(place: Place) -> tuple[Target, Sequence[Place]]:
     for key in ("name",) if own else ("name", "engine", "model"):
         if key not in entries:
             place.wrong(f"has no '{key}'", f"add '{key}: …' to it")
-    for key in ("engine", "replicas", "process", "docker") if own else ():
+    for key in ("engine", "replicas", "process", "docker", "collector") if own else ():
         if key in entries:
             entries[key].wrong("cannot stand beside 'start'", "take one of them out")
     texts = {
@@ -210,6 +213,7 @@ def _target(place: Place) -> tuple[Target, Sequence[Place]]:
     target = Target(
         engine=_OWN if own else _url(entries["engine"]).removesuffix("/v1"),
         exporter=None if exporter is None or exporter.value is None else _url(exporter),
+        collector=_url(entries["collector"]) if "collector" in entries else None,
         allow_chaos=entries["allow_chaos"].flag() if "allow_chaos" in entries else False,
         admin=_admin(entries["admin"]) if "admin" in entries else AdminAccess(),
         load=checked_load(entries["load"]) if "load" in entries else {},

@@ -31,7 +31,8 @@ OPTIONS = ("--speed", "10", "--max-model-len", "2048")
 DRILLS = [
     name
     for name, scenario in SCENARIOS.items()
-    if not scenario.under_load and name not in ("core-kill", "container-starved", "container-cut-off")
+    if not scenario.under_load
+    and name not in ("core-kill", "container-starved", "container-cut-off", "collector-lost")
 ]
 STORY = Story("It dies.", "Nothing.", "None.", "None.")
 SHORT: dict[str, object] = {

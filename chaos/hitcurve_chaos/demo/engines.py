@@ -13,7 +13,7 @@ from hitcurve.errors import EnvironmentFailed
 from hitcurve_chaos.demo import tiny_model
 from hitcurve_chaos.demo.vllm_env import VLLM_VERSION, find_vllm_python
 
-__all__ = ["RunningEngine", "start_simulated", "start_vllm"]
+__all__ = ["RunningEngine", "free_port", "start_simulated", "start_vllm"]
 
 VLLM_START_S = 300.0
 SIMULATED_START_S = 30.0
@@ -73,7 +73,7 @@ def start_vllm(
     """
     python = find_vllm_python()
     models = _tiny_model(python)
-    port = port or _free_port()
+    port = port or free_port()
     model = "tiny"
     arguments = (
         *(
@@ -132,7 +132,8 @@ def _tiny_model(python: Path) -> Path:
     return folder
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of this machine that nobody listens on now."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port: int = listener.getsockname()[1]

@@ -10,6 +10,7 @@ from hitcurve_chaos.scenarios.adapter_scatter import ADAPTER_SCATTER
 from hitcurve_chaos.scenarios.affinity_lost import AFFINITY_LOST
 from hitcurve_chaos.scenarios.cold_stampede import COLD_STAMPEDE
 from hitcurve_chaos.scenarios.cold_start import COLD_START
+from hitcurve_chaos.scenarios.collector_lost import COLLECTOR_LOST
 from hitcurve_chaos.scenarios.container_faults import CONTAINER_CUT_OFF, CONTAINER_STARVED
 from hitcurve_chaos.scenarios.counters_honest import COUNTERS_HONEST
 from hitcurve_chaos.scenarios.cut_network import CUT_NETWORK
@@ -71,6 +72,7 @@ SCENARIOS: dict[str, Scenario] = {
         EVICTION_ORDER,
         EXPORTER_CLOCK_JUMP,
         TELEMETRY_LOST,
+        COLLECTOR_LOST,
         SLOW_NETWORK,
         CUT_NETWORK,
         PAUSE,
