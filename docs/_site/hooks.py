@@ -22,8 +22,8 @@ WAYS_ON = {
     "runbooks/": "[All runbooks](README.md) · [why a rate falls](../why-a-rate-falls.md)",
     "scenarios/": "[All scenarios](README.md) · [how a run goes](../chaos.md)",
 }
-WIDTH = 110
-"""Columns of the help texts: panels need as many (hitcurve/help_text.py)."""
+WIDTH = 80
+"""Columns of the help texts, which are as many as a page shows without a bar to scroll."""
 BESIDE = {"load": ("compare", "overhead")}
 """Programs beside a command that its own help does not list."""
 
@@ -74,7 +74,7 @@ def cli_page() -> str:
     for name in COMMANDS:
         text = help_of(name)
         parts += [f"## hitcurve {name}", "", "```", text.rstrip(), "```", ""]
-        listed = re.findall(r"^│ (\w[\w-]*)\s{2,}", text.partition("─ Commands ─")[2], re.MULTILINE)
+        listed = re.findall(r"^  (\w[\w-]*)\s{2,}", text.partition("\nCommands:\n")[2], re.MULTILINE)
         for below in (*listed, *BESIDE.get(name, ())):
             parts += [f"### hitcurve {name} {below}", "", "```", help_of(name, below).rstrip(), "```", ""]
     return "\n".join(parts)
