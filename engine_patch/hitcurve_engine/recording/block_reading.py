@@ -6,7 +6,10 @@ from typing import Any
 from hitcurve_engine.probes.adoption import CacheShape
 from hitcurve_engine.recording.request_reading import plain_hashes
 
-__all__ = ["blocks_by_group", "hashes_of_blocks", "keys_of", "other_keys", "runs"]
+__all__ = ["Held", "blocks_by_group", "found_keys", "hashes_of_blocks", "heal", "keys_of", "other_keys", "runs"]
+
+Held = dict[int, tuple[Hashable, str]]
+"""By block id: the key it holds, and who stored it."""
 
 
 def keys_of(shape: CacheShape, tokens: int, hashes: Any) -> list[Hashable] | None:
@@ -42,6 +45,20 @@ def blocks_by_group(found: Any) -> Sequence[Sequence[Any]]:
 def hashes_of_blocks(hashes: list[Any], first: int, end: int, step: int) -> list[Hashable]:
     """Keys of the blocks from ``first`` to before ``end``: of each block's ``step`` hashes the last."""
     return plain_hashes(hashes[(first + 1) * step - 1 : end * step : step])
+
+
+def found_keys(held: Held, groups: Sequence[Sequence[int]]) -> list[Hashable]:
+    """Keys of the blocks that a lookup found; a place that a sliding window left empty has none."""
+    return [held[block_id][0] for blocks in groups for block_id in blocks if block_id in held]
+
+
+def heal(held: Held, request_id: str, keys: Sequence[Hashable] | None, blocks: Sequence[int]) -> None:
+    """After a gap: a block that is found and that nothing is known of gets its key back."""
+    if keys is None or not blocks or blocks[0] in held:
+        return
+    for block_id, key in zip(blocks, keys, strict=False):
+        if block_id:
+            held.setdefault(block_id, (key, request_id))
 
 
 def runs(indices: Sequence[int]) -> Iterable[tuple[int, int]]:

@@ -5,8 +5,8 @@ stand-ins for salt and images once per request, every hash and every token once.
 
 - ``(OPENED, request_id, adapter | None, salt, image, image_keys)``: before the first event of a request that has
   any of these;
-- ``(LOOKUP, at_s, request_id, tokens, hit tokens, skipped, first_hash | None, hashes, first_block, block_tokens,
-  found block ids by group | None)``;
+- ``(LOOKUP, at_s, request_id, tokens, hit tokens, skipped, prefix | None, remembered, first_hash | None, hashes,
+  first_block, block_tokens, found block ids by group | None)``;
 - ``(SCHEDULED, at_s, request_id, admitted hit tokens | None, external hit tokens)``;
 - ``(TAKEN, at_s, block ids, request_id | None)``;
 - ``(STORED, at_s, request_id, group, first index, block ids, mask | None, first_hash, hashes, first_block,
@@ -15,11 +15,13 @@ stand-ins for salt and images once per request, every hash and every token once.
   time, output tokens))``: the last item where the request is over;
 - ``(RESET, at_s, ok)``, ``(EVICT_BLOCKS, at_s, block ids)``, ``(GAP, at_s)``, ``(ADAPTER, at_s, adapter)``.
 
-``hashes`` follow those that were sent before, from the number ``first_hash`` on; 0 begins anew. ``block_tokens``
-are the tokens of whole blocks from ``first_block`` on. An adapter is ``(name, number, path)``.
+``hashes`` follow those that were sent before, from the number ``first_hash`` on; 0 begins anew. ``prefix`` is a
+hash that stands for all up to it, as ``KnownPrefixes`` has them; ``remembered`` says how many of these hashes are
+to be known by their last one from now on. ``block_tokens`` are the tokens of whole blocks from ``first_block`` on.
+An adapter is ``(name, number, path)``.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Final
 
 from hitcurve_engine.probes.adoption import CacheShape
@@ -36,6 +38,7 @@ from hitcurve_engine.probes.events import (
     RawEvent,
 )
 from hitcurve_engine.recording.block_reading import blocks_by_group
+from hitcurve_engine.recording.known_prefixes import KnownPrefixes
 from hitcurve_engine.recording.request_reading import (
     NOTHING_READ,
     adapter_of,
@@ -81,6 +84,7 @@ class EventReader:
         self._switch = switch
         self._isolated = isolated
         self._sent: dict[str, _Sent] = {}
+        self._prefixes: KnownPrefixes[bool] = KnownPrefixes()
         self._names: dict[int, tuple[Any, str]] = {}
         readers = (self._lookup, self._scheduled, self._taken, self._stored, self._freed, self._reset)
         self._readers: tuple[Callable[..., None], ...] = (
@@ -110,16 +114,17 @@ class EventReader:
         found = None
         if result is not None:
             found = [[block.block_id for block in blocks] for blocks in blocks_by_group(result[0])]
-        first_hash, new, first_block, read = None, None, 0, None
+        prefix, remembered, first_hash, new, first_block, read = None, 0, None, None, 0, None
         if hashes is not None:
-            first_hash, new = self._hashes(sent, hashes)
             size = self._shape.block_size
+            if hit > size and not sent.hashes and found is None:
+                prefix, remembered = self._prefix(sent, hashes, hit // self._shape.hash_block_size)
+            first_hash, new = self._hashes(sent, hashes)
             # The replay knows the content of blocks that were found, unless it has lost events.
             known = hit // size if found is None else 0
             first_block, read = self._tokens(sent, request, known, tokens // size)
-        skipped = skips_lookup(request)
-        request_id = request.request_id
-        into.append((LOOKUP, at_s, request_id, tokens, hit, skipped, first_hash, new, first_block, read, found))
+        asked = (LOOKUP, at_s, request.request_id, tokens, hit, skips_lookup(request))
+        into.append((*asked, prefix, remembered, first_hash, new, first_block, read, found))
 
     def _scheduled(
         self, into: list[PlainEvent], at_s: float, request: Any, admitted: int | None, external: int
@@ -187,6 +192,7 @@ class EventReader:
 
     def _gap(self, into: list[PlainEvent], at_s: float) -> None:
         self._sent.clear()
+        self._prefixes.clear()
         into.append((GAP, at_s))
 
     def _adapter(self, into: list[PlainEvent], at_s: float, lora: Any) -> None:
@@ -204,6 +210,15 @@ class EventReader:
                 adapter = None if keys.adapter is None else adapter_of(request.lora_request)
                 into.append((OPENED, request_id, adapter, keys.salt, keys.image, keys.image_keys))
         return sent
+
+    def _prefix(self, sent: _Sent, hashes: Sequence[Any], found: int) -> tuple[Hashable | None, int]:
+        """What was found, by its last hash, if it is known; else how many hashes will be."""
+        (last,) = plain_hashes([hashes[found - 1]])
+        if self._prefixes.get(last) is None:
+            self._prefixes.add(last, found, True)
+            return None, found
+        sent.hashes, sent.last_hash = found, hashes[found - 1]
+        return last, 0
 
     def _hashes(self, sent: _Sent, hashes: Sequence[Any]) -> tuple[int, list[Any]]:
         first = sent.hashes

@@ -40,8 +40,13 @@ class OpenContext:
         self.stored_blocks = 0
         self.evicted_blocks = 0
 
-    def extend_hashes(self, first: int, hashes: Sequence[Hashable]) -> None:
-        """Take the hashes from the number ``first`` on. Raises LookupError where some before them are missing."""
+    def extend_hashes(
+        self, first: int, hashes: Sequence[Hashable], beginning: Sequence[Hashable] | None = None
+    ) -> None:
+        """Take the hashes from the number ``first`` on; ``beginning`` are those before, where they were not taken.
+        Raises LookupError where some before them are missing."""
+        if beginning is not None:
+            self.hashes = list(beginning)
         if first > len(self.hashes):
             raise LookupError(f"hashes {len(self.hashes)} to {first} of a request are missing")
         if first == 0:

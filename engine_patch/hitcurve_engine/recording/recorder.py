@@ -35,6 +35,7 @@ SLICE_S: Final = 0.001
 PAUSE_S: Final = 0.0001
 TICK_S: Final = 1.0
 SETTLE_S: Final = 1.0
+READ_EVENTS: Final = 16
 BATCH_EVENTS: Final = 512
 
 
@@ -167,8 +168,10 @@ class Recorder:
         here, asked = target is self._host, self._asked
         slice_ends = monotonic() + SLICE_S
         while events:
-            read(events.popleft(), batch)
-            self.status.events += 1
+            taken = min(len(events), 1 if here else READ_EVENTS)
+            for _ in range(taken):
+                read(events.popleft(), batch)
+            self.status.events += taken
             if here or len(batch) >= BATCH_EVENTS:
                 target.take(batch)
                 batch.clear()

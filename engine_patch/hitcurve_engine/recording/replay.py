@@ -12,8 +12,17 @@ from hitcurve_engine.ledger import Eviction, Ledger, Outcome
 from hitcurve_engine.probes.adoption import CacheShape
 from hitcurve_engine.probes.events import RawEvent
 from hitcurve_engine.recording.adapter_loads import AdapterLoads
-from hitcurve_engine.recording.block_reading import hashes_of_blocks, keys_of, other_keys, runs
+from hitcurve_engine.recording.block_reading import (
+    Held,
+    found_keys,
+    hashes_of_blocks,
+    heal,
+    keys_of,
+    other_keys,
+    runs,
+)
 from hitcurve_engine.recording.event_reader import MOST_ERRORS, MOST_OPEN_REQUESTS, EventReader, PlainEvent
+from hitcurve_engine.recording.known_prefixes import KnownPrefixes
 from hitcurve_engine.recording.open_request import OpenContext
 from hitcurve_engine.recording.request_reading import Adapter, RequestKeys
 from hitcurve_engine.recording.sinks import CacheReset, EvictionBatch, FinishedRequest, Sink
@@ -33,9 +42,9 @@ class Replay:
         self._switch = switch
         self._isolated = settings.isolated
         self._partly_found = shape.groups > 1 or not shape.full_attention
-        self._block_keys: dict[int, tuple[Hashable, str]] = {}
-        """By block id: the key it holds, and who stored it."""
+        self._block_keys: Held = {}
         self._open: dict[str, OpenContext] = {}
+        self._prefixes: KnownPrefixes[list[Hashable]] = KnownPrefixes()
         self._adapter_loads = AdapterLoads()
         self.pool_curve = wanted_curve(shape, settings)
         """``None`` unless it is wanted and the engine has one kind of blocks."""
@@ -91,6 +100,8 @@ class Replay:
         tokens: int,
         hit: int,
         skipped: bool,
+        prefix: Hashable | None,
+        remembered: int,
         first_hash: int | None,
         hashes: Sequence[Hashable],
         first_block: int,
@@ -101,12 +112,16 @@ class Replay:
         if first_hash is None:
             context.keys = None
         else:
-            context.extend_hashes(first_hash, hashes)
+            known = None if prefix is None else self._prefixes.get(prefix)
+            context.extend_hashes(first_hash, hashes, known)
+            if remembered:
+                beginning = context.hashes[:remembered]
+                self._prefixes.add(beginning[-1], remembered, beginning)
             if tokens != context.keys_of_tokens:
                 context.keys = keys_of(self._shape, tokens, context.hashes)
                 context.keys_of_tokens = tokens
         if hit and found is not None:
-            self._heal(context, found)
+            heal(self._block_keys, request_id, context.keys, found[self._shape.group])
         asked = context.read
         self.ledger.lookup(
             request_id,
@@ -121,7 +136,7 @@ class Replay:
             skipped=skipped,
             adapter_load=context.adapter_load,
             other_keys=other_keys(self._shape, tokens, context.hashes) if self._shape.other_groups else (),
-            found=self._found(found) if self._partly_found and found is not None else None,
+            found=found_keys(self._block_keys, found) if self._partly_found and found is not None else None,
         )
         if self.pool_curve is not None:
             self.pool_curve.looked_up(request_id, context.keys, tokens, hit, skipped=skipped)
@@ -248,6 +263,7 @@ class Replay:
             self.pool_curve.forget()
         self._block_keys.clear()
         self._open.clear()
+        self._prefixes.clear()
 
     def _evict(self, at_s: float, block_ids: Iterable[int], caused_by: str | None) -> None:
         held = self._block_keys
@@ -263,20 +279,6 @@ class Replay:
             whose = [stored_by for _, stored_by in gone]
             stored_by = whose if len(whose) == len(self._evictions) else [None] * len(self._evictions)
             self._tell("evicted", EvictionBatch(at_s, caused_by, tuple(self._evictions), tuple(stored_by)))
-
-    def _heal(self, context: OpenContext, groups: Sequence[Sequence[int]]) -> None:
-        """After a gap: a block that is found and that nothing is known of gets its key back."""
-        blocks = groups[self._shape.group]
-        if context.keys is None or not blocks or blocks[0] in self._block_keys:
-            return
-        for block_id, key in zip(blocks, context.keys, strict=False):
-            if block_id:
-                self._block_keys.setdefault(block_id, (key, context.request_id))
-
-    def _found(self, groups: Sequence[Sequence[int]]) -> list[Hashable]:
-        """Keys of the blocks that a lookup found; a place that a sliding window left empty has none."""
-        held = self._block_keys
-        return [held[block_id][0] for blocks in groups for block_id in blocks if block_id in held]
 
     def _context(self, request_id: str) -> OpenContext:
         context = self._open.get(request_id)

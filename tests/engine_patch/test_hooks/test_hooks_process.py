@@ -16,9 +16,10 @@ from typing import Any
 import pytest
 
 from hitcurve_engine.probes.adoption import CacheShape
-from hitcurve_engine.probes.events import EVICT_BLOCKS, GAP, RESET
+from hitcurve_engine.probes.events import EVICT_BLOCKS, GAP, LOOKUP, RESET
 from hitcurve_engine.recording.event_reader import EventReader
 from hitcurve_engine.recording.frames import EVENTS, STATUS, pack
+from hitcurve_engine.recording.known_prefixes import KnownPrefixes
 from hitcurve_engine.recording.replay import Replay
 from hitcurve_engine.recording.replay_host import ReplayHost
 from hitcurve_engine.recording.replay_main import TellingSwitch, serve
@@ -76,6 +77,43 @@ def history(start_engine: Start, make_request: Any, seed: int) -> list[Any]:
         else:
             engine.manager.reset_prefix_cache()
     return list(engine.recorder.probe.events)
+
+
+def test_prefixes_are_forgotten_alike_on_both_sides() -> None:
+    chance = random.Random(3)
+    numbers: KnownPrefixes[int] = KnownPrefixes(100)
+    lists: KnownPrefixes[list[int]] = KnownPrefixes(100)
+    forgotten = 0
+    for _ in range(500):
+        last = chance.randrange(20)
+        if numbers.get(last) is None:
+            assert lists.get(last) is None
+            numbers.add(last, last + 1, last + 1)
+            lists.add(last, last + 1, list(range(last + 1)))
+            forgotten += 1
+        else:
+            assert lists.get(last) == list(range(last + 1))
+    assert 20 < forgotten < 400
+    numbers.clear()
+    assert numbers.get(last) is None
+
+
+def test_a_shared_beginning_is_sent_once(start_engine: Start) -> None:
+    engine = start_engine(usable=40)
+    engine.recorder.probe.started = True
+    for number in range(3):
+        engine.serve(f"r{number}", [*range(160), *([1000 + number] * 69)])
+    reader = EventReader(SHAPE, Switch(), isolated=True)
+    plain: list[Any] = []
+    for event in engine.recorder.probe.events:
+        reader.read(event, plain)
+    lookups = [event for event in plain if event[0] == LOOKUP]
+    assert [(event[7], event[8], len(event[9]), event[10]) for event in lookups] == [
+        (0, 0, 14, 0),
+        (10, 0, 14, 10),
+        (0, 10, 4, 10),
+    ]
+    assert lookups[2][6] == lookups[1][9][9]
 
 
 @pytest.mark.parametrize("seed", range(4))
