@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from hitcurve.address import base_address
 from hitcurve.errors import UsageError
 from hitcurve.yaml_lines import Place, load_yaml
 from hitcurve_chaos.access import DockerAccess, StartSpec, read_docker, read_pid_file, read_start
@@ -250,17 +251,13 @@ def _adapter(place: Place) -> Adapter:
 
 
 def _url(place: Place) -> str:
-    url = place.text().rstrip("/")
-    try:
-        parts = urlsplit(url)
-        parts.port  # noqa: B018  (reading it checks it)
-    except ValueError:
-        place.wrong(f"is not a URL: {url}", "write one such as http://127.0.0.1:8000")
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        place.wrong(f"is not a URL: {url}", "write one such as http://127.0.0.1:8000")
-    if parts.username or parts.password:
+    url = place.text()
+    if "@" in url.partition("://")[2].partition("/")[0]:
         place.wrong("holds a password", "put the key into HITCURVE_API_KEY instead")
-    return url
+    try:
+        return base_address(url if "://" in url else f"nothing://{url}")
+    except UsageError:
+        place.wrong(f"is not a URL: {url}", "write one such as http://127.0.0.1:8000")
 
 
 def _is_loopback(url: str) -> bool:

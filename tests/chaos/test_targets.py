@@ -72,6 +72,7 @@ def test_the_example_is_a_good_target_file(repository: Path) -> None:
         (GOOD.replace("model: m", "modle: m"), 4, "targets[0].modle is not a known key"),
         (GOOD.replace("    model: m\n", "    model: m\n    model: n\n"), 5, "targets[0].model stands there twice"),
         (GOOD.replace("http://127.0.0.1:8000/v1/", "localhost:8000"), 3, "targets[0].engine is not a URL"),
+        (GOOD.replace("127.0.0.1:8000", "a host:8000"), 3, "targets[0].engine is not a URL"),
         (GOOD.replace("127.0.0.1:8000", "me:secret@127.0.0.1"), 3, "holds a password; put the key into HITCURVE_"),
         (GOOD.replace("/flush_cache", "flush_cache"), 6, "admin.reset_path does not begin with '/'"),
         (GOOD.replace("profile: shared-system-prompt, ", ""), 7, "load must have a 'profile' or a 'trace'"),

@@ -114,6 +114,10 @@ def test_a_port_in_use_ends_with_3_and_one_sentence() -> None:
             ["--target", "http://a", "--listen", "here"],
             "--listen must be HOST:PORT such as 127.0.0.1:9477; got 'here'.",
         ),
+        *(
+            (["--target", url], f"--target must be an address such as http://127.0.0.1:8000; got '{url}'.")
+            for url in ("http://a host:8000", "http://127.0.0.1:8000/a b")
+        ),
         (["--target", "8000"], "--target must be an address such as http://127.0.0.1:8000; got '8000'."),
     ],
 )

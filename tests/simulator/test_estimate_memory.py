@@ -109,8 +109,13 @@ def test_a_pool_is_what_weights_leave_of_the_memory(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (("80GiB", None, None, None, 1), "needs both --gpu-memory"),
-        ((None, None, 0.9, None, 1), "needs both --gpu-memory"),
+        (("80GiB", None, None, None, 1), "^--gpu-memory alone says no pool: give --weights SIZE .of all GPUs"),
+        (
+            (None, "15GiB", None, None, 1),
+            "^--weights alone says no pool: give --gpu-memory SIZE .of one",
+        ),
+        ((None, None, 0.9, None, 1), "^--gpu-memory-utilization alone .* --gpu-memory SIZE .* and --weights SIZE"),
+        ((None, None, None, "1GiB", 1), "^--other-memory alone says no pool"),
         (("much", "1GiB", None, None, 1), "--gpu-memory is 'much'; give a size such as 80GiB"),
         (("10GiB", "15GiB", 0.9, None, 1), "leaves nothing beside 15 GiB of weights"),
     ],

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from hitcurve.address import base_address
 from hitcurve.catalogue import CATALOGUE
+from hitcurve.errors import UsageError
 from hitcurve_exporter.configuration.access_records import EngineAccess
 from hitcurve_exporter.configuration.access_settings import ACCESS_KEYS, read_access
 from hitcurve_exporter.configuration.kv_events_settings import read_kv_events
@@ -40,16 +42,17 @@ def a_target(url: str, name: str | None = None, labels: tuple[tuple[str, str], .
 def an_address(url: str) -> str:
     """An address to send GET requests to, without credentials."""
     shown = url.strip()
+    without_query = re.split(r"[?#]", shown, maxsplit=1)[0]
+    scheme, _, rest = without_query.partition("://")
+    if "@" in rest.partition("/")[0]:
+        raise Unsuitable("an address without user name and password, since it becomes a label")
     try:
-        parts = urlsplit(shown)
-        host = parts.hostname or ""
-        usable = parts.scheme in ("http", "https") and host.strip("0123456789") != "" and parts.port != 0
-    except ValueError:
+        base_address(without_query)
+        usable = scheme in ("http", "https") and (urlsplit(shown).hostname or "").strip("0123456789") != ""
+    except (UsageError, ValueError):
         usable = False
     if not usable:
         raise Unsuitable("an address such as http://127.0.0.1:8000")
-    if parts.username is not None or parts.password is not None:
-        raise Unsuitable("an address without user name and password, since it becomes a label")
     return shown
 
 

@@ -33,10 +33,19 @@ def gpu_memory(
     memory: str | None, weights: str | None, utilization: float | None, other: str | None, gpus: int
 ) -> GpuMemory | None:
     """The options together; None where none was given. Raises UsageError where some are missing."""
-    if memory is None and weights is None and utilization is None and other is None:
+    given = {
+        "--gpu-memory": memory is not None,
+        "--weights": weights is not None,
+        "--gpu-memory-utilization": utilization is not None,
+        "--other-memory": other is not None,
+    }
+    if not any(given.values()):
         return None
     if memory is None or weights is None:
-        raise UsageError("--gpu-memory-utilization needs both --gpu-memory (of one GPU) and --weights (of all).")
+        first = next(option for option, there in given.items() if there)
+        lacking = {"--gpu-memory SIZE (of one GPU)": memory, "--weights SIZE (of all GPUs together)": weights}
+        needed = " and ".join(option for option, value in lacking.items() if value is None)
+        raise UsageError(f"{first} alone says no pool: give {needed} as well.")
     return GpuMemory(
         _gib("--gpu-memory", memory),
         _gib("--weights", weights),
