@@ -40,7 +40,7 @@ def run_load(plan: LoadPlan, *, as_json: bool) -> None:
     BadFinding when requests failed or the results cannot be relied on, unless SIGTERM ended the run;
     KeyboardInterrupt when SIGINT did. The results are written first in either case.
     """
-    from hitcurve_loadtests.load_run import LoadRun  # Imports Locust, which patches the standard library.
+    from hitcurve_loadtests.load_run import LoadRun, soon  # Imports Locust, which patches the standard library.
     from hitcurve_loadtests.locust_report import html_report
 
     settings = plan.settings
@@ -49,7 +49,7 @@ def run_load(plan: LoadPlan, *, as_json: bool) -> None:
             f"{settings.out} already holds the results of a load named '{settings.name}'; "
             "choose another --name or --out."
         )
-    log = RequestLog(settings.out / REQUESTS_FILE) if settings.out else None
+    log = RequestLog(settings.out / REQUESTS_FILE, soon) if settings.out else None
     line = ProgressLine(settings.name)
     run = LoadRun(plan, log.append if log else lambda record: None)
     ends = BothEnds(settings.hosts, settings.exporter)

@@ -29,12 +29,17 @@ from hitcurve_loadtests.summary import RunTotals
 from hitcurve_loadtests.texts import Texts
 from hitcurve_loadtests.traffic.traffic import Traffic
 
-__all__ = ["LoadRun"]
+__all__ = ["LoadRun", "soon"]
 
 _NAP_S = 0.05
 _COLLECT_EVERY = 10_000
 """New objects after which the youngest are collected; parsed events come and go without cycles."""
 _SIGNAL_DRAIN_S = 2.0
+
+
+def soon(call: Callable[[], None]) -> None:
+    """Call it once the event loop has handed out all that had arrived."""
+    gevent.get_hub().loop.run_callback(call)
 
 
 class LoadRun:

@@ -29,6 +29,7 @@ COLUMNS: dict[str, str] = {
     "first_content_s": "double",
     "number": "int32",
     "worker": "int16",
+    "queue_s": "double",
 }
 """Columns and their Arrow types; all but the first four may be null, which is "no value"."""
 

@@ -1,14 +1,15 @@
 """Connections that post one kind of request again and again, its head written only once.
 
 geventhttpclient's own ``request`` merges and checks all headers for every request, a fifth of what a short request
-costs; its pool and its response parser are used as they are (geventhttpclient 2.6).
+costs; its pool is used as they are (geventhttpclient 2.6).
 """
 
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from geventhttpclient.connectionpool import ConnectionPool, SSLConnectionPool
-from geventhttpclient.response import HTTPSocketPoolResponse
+
+from hitcurve_loadtests.event_response import EventResponse
 
 __all__ = ["PostConnections"]
 
@@ -44,7 +45,7 @@ class PostConnections:
         lines += [f"{name}: {value}" for name, value in headers.items()]
         self._head = "".join(f"{line}\r\n" for line in lines).encode("latin-1") + b"Content-Length: %d\r\n\r\n"
 
-    def post(self, body: bytes) -> HTTPSocketPoolResponse:
+    def post(self, body: bytes) -> EventResponse:
         """Send the request and read the headers of the answer; raises OSError or HTTPParseError."""
         connection = self._pool.get_socket()
         try:
@@ -52,4 +53,4 @@ class PostConnections:
         except BaseException:
             self._pool.release_socket(connection)
             raise
-        return HTTPSocketPoolResponse(connection, self._pool, block_size=_RECEIVED_AT_ONCE, method="POST")
+        return EventResponse(connection, self._pool, block_size=_RECEIVED_AT_ONCE, method="POST")

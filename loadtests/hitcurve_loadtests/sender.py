@@ -152,6 +152,7 @@ class RequestSender:
             first_content_s=measured.first_content_s,
             number=number,
             worker=self._settings.worker,
+            queue_s=measured.queue_s,
         )
 
     def _tell_locust(self, record: RequestRecord, measured: StreamMeasurement) -> None:

@@ -21,8 +21,17 @@ class EventReader:
         self._data: list[bytes] = []
         self._skip_newline = False
 
+    @property
+    def between_events(self) -> bool:
+        """Whether the next byte begins an event."""
+        return not (self._line or self._data or self._skip_newline)
+
     def feed(self, chunk: bytes) -> list[bytes]:
         """Take the next bytes of the stream; the data of the events that end in them, in order."""
+        if chunk.startswith(_DATA) and chunk.endswith(b"\n\n") and self.between_events:
+            data = chunk[len(_DATA) : -2]
+            if b"\n" not in data and b"\r" not in data:
+                return [data]
         if b"\r" in chunk or b"\r" in self._line or self._data or self._skip_newline:
             return self._feed_lines(chunk)
         # Nearly all streams are of plain LF lines: whole events are cut out at once.
@@ -43,6 +52,8 @@ class EventReader:
 
     def rest(self) -> bytes | None:
         """Data of the event that the stream ended in the middle of; ``None`` where it ended between events."""
+        if self.between_events:
+            return None
         for line in _LINE_END.split(self._line):
             if line:
                 self._take(line)

@@ -6,52 +6,27 @@ Times are differences of one monotonic clock (``time.perf_counter`` in live use)
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import orjson
 
+from hitcurve_loadtests.error_text import error_text
+from hitcurve_loadtests.measurement import Outcome, StreamMeasurement
+from hitcurve_loadtests.other_dialects import Brought, read_other_body, read_other_event
 from hitcurve_loadtests.same_event import SameEvent
 from hitcurve_loadtests.sse import EventReader
 from hitcurve_loadtests.usage import Usage, read_usage
 
 __all__ = ["Outcome", "StreamMeasurement", "StreamMeter", "measure"]
 
-Outcome = Literal["ok", "failed"]
-
 _DONE = b"[DONE]"
 _BODY_NOT_EVENTS = b"{[<"
+_END, _CRLF_END = b"\n\n", b"\r\n\r\n"
+"""What ends an event."""
+_MS_PER_S = 1000.0
 _BROKEN_OFF = ("abort", "error")
 """Finish reasons of requests that were not carried out (vLLM 0.32: FINISH_REASON_STRINGS)."""
 _LONGEST_REASON = 200
-
-
-@dataclass(frozen=True, slots=True)
-class StreamMeasurement:
-    """What one response showed. Times in seconds since the request was sent; ``None`` is "no value"."""
-
-    outcome: Outcome
-    reason: str | None
-    """Why it failed; ``None`` where it did not."""
-    status: int | None
-    """HTTP status; ``None`` where no answer came."""
-    ttft_s: float | None
-    """First non-empty delta, reasoning included. A response that is not streamed has none."""
-    first_content_s: float | None
-    """First non-empty delta that is not reasoning."""
-    last_token_s: float | None
-    tpot_s: float | None
-    """(last token - first token) / (completion tokens - 1). A chunk may hold many tokens, so the engine's own
-    count is used; without it, or with a single token, there is no value."""
-    end_s: float
-    """When the last byte came or the connection was closed."""
-    text: str
-    reasoning: str
-    content_events: int
-    """Events with a non-empty delta. Not a count of tokens."""
-    prompt_tokens: int | None
-    completion_tokens: int | None
-    cached_tokens: int | None
 
 
 def measure(chunks: Iterable[tuple[float, bytes]], *, status: int | None, started_s: float) -> StreamMeasurement:
@@ -86,6 +61,7 @@ class StreamMeter:
         self._usage = Usage()
         self._complete = False
         self._failure: str | None = None
+        self._queue_s: float | None = None
 
     @property
     def complete(self) -> bool:
@@ -95,21 +71,23 @@ class StreamMeter:
     def feed(self, at_s: float, data: bytes) -> None:
         """Take bytes that arrived at ``at_s``; none at all says that the connection was closed then."""
         self._last_arrival_s = at_s
-        if self._is_events is None and data.strip():
-            self._is_events = data.lstrip()[:1] not in _BODY_NOT_EVENTS
+        if self._is_events is None and (begin := data.lstrip()[:1]):
+            self._is_events = begin not in _BODY_NOT_EVENTS
         if self._is_events is False:
             self._body.append(data)
             return
-        events = self._events.feed(data)
-        while events:
-            known, text = self._same_event.texts_of(events)
-            if known:
+        reader, same_event = self._events, self._same_event
+        while data:
+            if reader.between_events and (known := same_event.take(data)) is not None:
+                used, events, text = known
                 self._text.append(text)
-                self._content_events += known
+                self._content_events += events
                 self._last_token_s = at_s
-            if known < len(events):
-                self._take_event(at_s, events[known])
-            events = events[known + 1 :]
+                data = data[used:]
+                continue
+            piece, end, data = data.partition(_CRLF_END if b"\r" in data and _CRLF_END in data else _END)
+            for event in reader.feed(piece + end):
+                self._take_event(at_s, event, end)
 
     def finish(self, at_s: float | None = None, *, reason: str | None = None) -> StreamMeasurement:
         """The measurement; ``reason`` tells why reading ended early (a broken connection, a timeout)."""
@@ -135,9 +113,10 @@ class StreamMeter:
             prompt_tokens=self._usage.prompt_tokens,
             completion_tokens=self._usage.completion_tokens,
             cached_tokens=self._usage.cached_tokens,
+            queue_s=self._queue_s,
         )
 
-    def _take_event(self, at_s: float, data: bytes) -> None:
+    def _take_event(self, at_s: float, data: bytes, end: bytes) -> None:
         if data.startswith(_DONE):
             self._complete = True
             return
@@ -149,35 +128,79 @@ class StreamMeter:
         if not isinstance(event, dict):
             self._failure = self._failure or "an event of the stream is not a JSON object"
             return
-        if ("error" in event or event.get("object") == "error") and (error := _error_text(event)) is not None:
+        if ("error" in event or event.get("object") == "error") and (error := error_text(event)) is not None:
             self._failure = self._failure or f"error inside the stream: {error}"
         if (usage := event.get("usage")) is not None:
-            self._usage = read_usage(usage)
-        self._take_choices(at_s, event.get("choices"))
-        if not self._complete:
-            self._same_event.learn(data, event)
+            self._usage = self._usage.updated(read_usage(usage))
+        choices = event.get("choices")
+        if isinstance(choices, list):
+            text = self._take_choices(at_s, choices)
+            if text and end and usage is None and not self._complete and not self._failure:
+                self._same_event.learn(data, *text, end)
+            if (metrics := event.get("metrics")) is not None:
+                self._take_metrics(metrics)
+        elif (brought := read_other_event(event)) is not None:
+            self._take_brought(at_s, brought)
 
-    def _take_choices(self, at_s: float, choices: object) -> None:
+    def _take_choices(self, at_s: float, choices: list[Any]) -> tuple[str, str] | None:
+        """Key and text where there is one choice and text is all it brings."""
         any_token = any_content = False
-        for choice in choices if isinstance(choices, list) else ():
+        only: tuple[str, str] | None = None
+        for choice in choices:
             if not isinstance(choice, dict):
                 continue
-            content, reasoning, other = _delta(choice)
+            key, content, reasoning, other = _delta(choice)
             if content or other:
                 any_token = any_content = True
             elif reasoning:
                 any_token = True
             if choice.get("index", 0) == 0:
-                self._text.append(content)
-                self._reasoning.append(reasoning)
-            self._take_finish(choice.get("finish_reason"))
+                if content:
+                    self._text.append(content)
+                if reasoning:
+                    self._reasoning.append(reasoning)
+                elif content and not other:
+                    only = key, content
+            if (reason := choice.get("finish_reason")) is not None:
+                self._take_finish(reason)
         if any_token:
-            self._content_events += 1
-            self._last_token_s = at_s
-            if self._first_token_s is None:
-                self._first_token_s = at_s
-            if any_content and self._first_content_s is None:
-                self._first_content_s = at_s
+            self._take_token(at_s, any_content)
+        return only if len(choices) == 1 else None
+
+    def _take_token(self, at_s: float, content: bool) -> None:
+        self._content_events += 1
+        self._last_token_s = at_s
+        if self._first_token_s is None:
+            self._first_token_s = at_s
+        if content and self._first_content_s is None:
+            self._first_content_s = at_s
+
+    def _take_brought(self, at_s: float, brought: Brought) -> None:
+        """Of an event or an answer of another dialect."""
+        content = brought.content
+        if brought.replaces:
+            before = "".join(self._text)
+            if content and content != before:
+                self._text = [content]
+            else:
+                content = ""
+        elif content:
+            self._text.append(content)
+        if brought.reasoning:
+            self._reasoning.append(brought.reasoning)
+        if content or brought.reasoning or brought.other:
+            self._take_token(at_s, bool(content or brought.other))
+        if brought.usage is not None:
+            self._usage = self._usage.updated(brought.usage)
+        if brought.queue_s is not None:
+            self._queue_s = brought.queue_s
+        self._take_finish(brought.finish)
+
+    def _take_metrics(self, metrics: object) -> None:
+        """What vLLM tells of a request with --enable-per-request-metrics (vLLM 0.32), in its last events."""
+        waited_ms = metrics.get("queue_time_ms") if isinstance(metrics, dict) else None
+        if isinstance(waited_ms, (int, float)) and not isinstance(waited_ms, bool):
+            self._queue_s = waited_ms / _MS_PER_S
 
     def _take_finish(self, reason: object) -> None:
         if reason:
@@ -197,7 +220,7 @@ class StreamMeter:
             json.loads(rest)
         except ValueError:
             return
-        self._take_event(self._last_arrival_s, rest)
+        self._take_event(self._last_arrival_s, rest, _END)
 
     def _take_body(self, body: bytes) -> None:
         """A body that is not an event stream: an error, or the whole answer at once."""
@@ -206,7 +229,7 @@ class StreamMeter:
             answer = json.loads(body)
         except (ValueError, RecursionError):
             answer = None
-        error = _error_text(answer) if isinstance(answer, dict) else None
+        error = error_text(answer) if isinstance(answer, dict) else None
         if not ok:
             if self._status is not None:
                 self._failure = f"HTTP {self._status}" + (f": {error}" if error else "")
@@ -217,13 +240,25 @@ class StreamMeter:
         if error is not None:
             self._failure = f"error inside the answer: {error}"
         self._usage = read_usage(answer.get("usage"))
+        self._take_metrics(answer.get("metrics"))
         choices = answer.get("choices")
-        for choice in choices if isinstance(choices, list) else ():
+        if not isinstance(choices, list):
+            self._take_other_body(answer)
+            return
+        for choice in choices:
             if isinstance(choice, dict) and choice.get("index", 0) == 0:
-                content, reasoning, _ = _delta(choice)
+                _, content, reasoning, _ = _delta(choice)
                 self._text.append(content)
                 self._reasoning.append(reasoning)
                 self._take_finish(choice.get("finish_reason"))
+
+    def _take_other_body(self, answer: Mapping[str, Any]) -> None:
+        if (brought := read_other_body(answer)) is not None:
+            self._text.append(brought.content)
+            self._reasoning.append(brought.reasoning)
+            self._usage = self._usage if brought.usage is None else brought.usage
+            self._queue_s = brought.queue_s
+            self._take_finish(brought.finish)
 
     def _incomplete(self) -> str | None:
         if self._status is None:
@@ -252,26 +287,14 @@ def _decode(data: bytes) -> object:
         return json.loads(data)
 
 
-def _delta(choice: Mapping[str, Any]) -> tuple[str, str, bool]:
-    """(content, reasoning, whether something else was generated, such as a tool call) of one choice."""
+def _delta(choice: Mapping[str, Any]) -> tuple[str, str, str, bool]:
+    """Key of the text, text, reasoning, whether something else was generated (a tool call), of one choice."""
     delta = choice.get("delta") or choice.get("message")
-    if not isinstance(delta, Mapping):
-        return _text(choice.get("text")), "", False
+    if not isinstance(delta, dict):
+        return "text", _text(choice.get("text")), "", False
     reasoning = _text(delta.get("reasoning_content")) or _text(delta.get("reasoning"))
-    return _text(delta.get("content")), reasoning, bool(delta.get("tool_calls"))
+    return "content", _text(delta.get("content")), reasoning, bool(delta.get("tool_calls"))
 
 
 def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
-
-
-def _error_text(answer: Mapping[str, Any]) -> str | None:
-    """Message of an error object in one of its usual shapes; ``None`` where the answer holds no error."""
-    error = answer.get("error")
-    if error is None and answer.get("object") == "error":
-        error = answer
-    if error is None:
-        return None
-    if isinstance(error, Mapping):
-        error = error.get("message") or error.get("code") or "no message"
-    return " ".join(str(error).split()).encode("utf-8", "replace").decode()

@@ -66,6 +66,7 @@ class _Times:
     first_content: Histogram = field(default_factory=Histogram)
     tpot: Histogram = field(default_factory=Histogram)
     duration: Histogram = field(default_factory=Histogram)
+    queue: Histogram = field(default_factory=Histogram)
     late: Histogram = field(default_factory=Histogram)
     hub_lag: Histogram = field(default_factory=Histogram)
 
@@ -109,7 +110,7 @@ class RunTotals:
         if self.finished >= self.warm_up:
             self.warm_tokens.add(record)
         if record.prompt_tokens is not None and record.cached_tokens is not None:
-            self.warming.add(record.prompt_tokens, record.cached_tokens)
+            self.warming.add(record.prompt_tokens, record.cached_tokens, record.at_s + record.duration_s)
         if record.late_s is not None:
             self.times.late.add(record.late_s)
         if record.outcome == "failed":
@@ -161,6 +162,7 @@ class RunTotals:
             "first_content_s": asdict(times.first_content.describe()),
             "tpot_s": asdict(times.tpot.describe()),
             "request_duration_s": asdict(times.duration.describe()),
+            "queue_s": asdict(times.queue.describe()),
             "throughput": {
                 "requests_per_s": _rate(self.ok, elapsed_s),
                 "prompt_tokens_per_s": _rate(self.ok_prompt_tokens, elapsed_s),
@@ -178,10 +180,11 @@ class RunTotals:
             "warm_tokens": asdict(self.warm_tokens),
             "tokens_of_hosts": {host: asdict(sums) for host, sums in self.tokens_of_hosts.items()},
             "times": {name: getattr(self.times, name).as_json() for name in _TIMES},
+            "warming": self.warming.sums(),
         }
 
     def merge(self, values: Mapping[str, Any]) -> None:
-        """Add what ``as_json`` of another process gave. Curve and recent requests stay this process's own."""
+        """Add what ``as_json`` of another process gave. Recent requests stay this process's own."""
         for name in _COUNTS:
             setattr(self, name, getattr(self, name) + values[name])
         self.failures.update(values["failures"])
@@ -191,6 +194,7 @@ class RunTotals:
             self.tokens_of_hosts.setdefault(host, _TokenSums()).merge(sums)
         for name in _TIMES:
             getattr(self.times, name).merge(Histogram.from_json(values["times"][name]))
+        self.warming.merge(values["warming"])
 
     def _add_good(self, record: RequestRecord) -> None:
         times = self.times
@@ -198,6 +202,8 @@ class RunTotals:
         self.ok_prompt_tokens += record.prompt_tokens or 0
         self.ok_completion_tokens += record.completion_tokens or 0
         times.duration.add(record.duration_s)
+        if record.queue_s is not None:
+            times.queue.add(record.queue_s)
         if record.tpot_s is not None:
             times.tpot.add(record.tpot_s)
         if record.first_content_s is not None:

@@ -108,14 +108,14 @@ def _start(number: int, options: LoadOptions) -> _Worker:
 def work(words: str) -> str:
     """What a worker does with the options on its standard input, and what it answers."""
     from hitcurve_loadtests.execute import REQUESTS_FILE
-    from hitcurve_loadtests.load_run import LoadRun
+    from hitcurve_loadtests.load_run import LoadRun, soon
 
     values = json.loads(words)
     for name in ("out", "trace", "planned"):
         values[name] = None if values[name] is None else Path(values[name])
     plan = plan_load(LoadOptions(**values))
     out = plan.settings.out
-    log = RequestLog(out / REQUESTS_FILE) if out else None
+    log = RequestLog(out / REQUESTS_FILE, soon) if out else None
     run = LoadRun(plan, log.append if log else lambda record: None)
     run.prepare()
     parent = os.getppid()

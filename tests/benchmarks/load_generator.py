@@ -139,13 +139,13 @@ def plain(url: str, users: int, seconds: float) -> None:
 
 def ours(url: str, users: int, seconds: float) -> None:
     """What ``hitcurve load --out`` does from its first request to its last, without its start and its report."""
-    from hitcurve_loadtests.load_run import LoadRun
+    from hitcurve_loadtests.load_run import LoadRun, soon
     from hitcurve_loadtests.plan import LoadOptions, plan_load
     from hitcurve_loadtests.records import RequestLog
 
     options = LoadOptions(host=url, profile="shared-system-prompt", users=users, duration=seconds, seed=SEED)
     with tempfile.TemporaryDirectory() as folder:
-        log = RequestLog(Path(folder) / "requests.jsonl")
+        log = RequestLog(Path(folder) / "requests.jsonl", soon)
         run = LoadRun(plan_load(options), log.append)
         run.prepare()
         began_s = time.process_time()

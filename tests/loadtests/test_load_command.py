@@ -33,7 +33,7 @@ def test_a_run_writes_requests_summary_and_report(engine: Any, load: Any, tmp_pa
     assert lines[0].keys() == {
         *("at_s", "load", "profile", "group", "model", "status", "outcome", "reason", "ttft_s", "tpot_s"),
         *("duration_s", "prompt_tokens", "completion_tokens", "cached_tokens", "late_s"),
-        *("first_content_s", "number", "worker"),
+        *("first_content_s", "number", "worker", "queue_s"),
     }
     summary = json.loads((tmp_path / "load-shared-system-prompt.json").read_text())
     assert summary["requests"] == {"sent": 40, "ok": 40, "failed": 0, "unfinished": 0}

@@ -50,6 +50,7 @@ def test_everything_a_good_stream_tells() -> None:
         "prompt_tokens": 10,
         "completion_tokens": 4,
         "cached_tokens": 8,
+        "queue_s": None,
     }
 
 

@@ -83,9 +83,6 @@ class RunningTest:
 
     def add_report(self, report: dict[str, Any]) -> None:
         """What a worker measured since its last report."""
-        tokens = report["tokens"]
-        if tokens["known"]:
-            self.totals.warming.add(tokens["query_tokens"], tokens["hit_tokens"], requests=tokens["known"])
         self.totals.merge(report)
 
     def results(self) -> dict[str, Any]:
