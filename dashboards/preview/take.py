@@ -67,8 +67,13 @@ class Prometheus:
         return result
 
 
-def recorded(document: Mapping[str, Any], prometheus: Prometheus, chosen: Mapping[str, str]) -> dict[str, Any]:
-    """A dashboard with the answers to its queries, rows opened, in the order of its panels."""
+def recorded(
+    document: Mapping[str, Any], prometheus: Prometheus, chosen: Mapping[str, str], run: Path | None
+) -> dict[str, Any]:
+    """A dashboard with the answers to its queries, rows opened, in the order of its panels.
+
+    The events that Grafana would list are those of the chaos run folder ``run``.
+    """
     values = {one["name"]: one.get("allValue", "") for one in document["templating"]["list"]} | dict(chosen)
     values["__rate_interval"] = f"{max(4 * prometheus.step_s, 20):.0f}s"
     panels = list(opened(document["panels"]))
@@ -76,6 +81,8 @@ def recorded(document: Mapping[str, Any], prometheus: Prometheus, chosen: Mappin
     for panel in panels:
         targets = [one for one in panel.get("targets", ()) if "expr" in one]
         answers[panel["id"]] = [row for target in targets for row in series(panel, target, values, prometheus)]
+        if panel["type"] == "annolist" and run is not None:
+            answers[panel["id"]] = [events(run)]
     return {
         "title": document["title"],
         "from_ms": 1000 * prometheus.from_s,
@@ -124,6 +131,20 @@ def series(
             "times": [1000 * at_s for at_s in steps],
             "values": [known.get(at) for at in range(len(steps))],
         }
+
+
+def events(run: Path) -> dict[str, Any]:
+    """What ``hitcurve dashboards annotate`` would have marked, the latest first."""
+    rows = [
+        [
+            f"{one['title']}: {one['verdict']}. {one['seen']}",
+            f"verdict:{one['verdict']}",
+            time.strftime("%H:%M:%S", time.gmtime(one["fault_from_s"])),
+        ]
+        for one in json.loads((run / "verdicts.json").read_text(encoding="utf-8"))
+        if one["fault_from_s"] is not None
+    ]
+    return {"columns": ["fault", "tag", "time"], "rows": rows[::-1]}
 
 
 def table(panel: Mapping[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -202,6 +223,7 @@ def main() -> None:
     parser.add_argument(
         "--var", action="append", default=[], metavar="NAME=VALUE", help="choose a variable's value"
     )
+    parser.add_argument("--run", type=Path, metavar="DIR", help="chaos run whose faults Grafana would list")
     parser.add_argument("--width", type=int, default=1500)
     asked = parser.parse_args()
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
@@ -219,7 +241,7 @@ def main() -> None:
             for path in sorted(DASHBOARDS.glob("*.json")):
                 if asked.dashboard and path.stem not in asked.dashboard:
                     continue
-                document = recorded(json.loads(path.read_text(encoding="utf-8")), prometheus, chosen)
+                document = recorded(json.loads(path.read_text(encoding="utf-8")), prometheus, chosen, asked.run)
                 (folder / "recorded.json").write_text(json.dumps(document), encoding="utf-8")
                 bottom = max(one["gridPos"]["y"] + one["gridPos"]["h"] for one in document["panels"])
                 for theme in asked.theme or ("light", "dark"):

@@ -139,8 +139,8 @@ def _adapters(replica: Replica) -> Text:
 
 
 COLUMNS: Final = (
-    Column("replica", 16, lambda one: Text(one.name), lambda one: (one.name,), "left", "end"),
-    Column("state", 22, _short_state, lambda one: (not unhealthy(one.reading), state_text(one).plain), "left"),
+    Column("replica", 15, lambda one: Text(one.name), lambda one: (one.name,), "left", "end"),
+    Column("state", 27, _short_state, lambda one: (not unhealthy(one.reading), state_text(one).plain), "left"),
     _column("now", 6, lambda one: one.hit_rate, percent, smallest=True),
     _column("last N", 7, lambda one: one.request_window_hit_rate, percent, smallest=True, least_width=70),
     _column("start", 6, lambda one: one.reading.cumulative_hit_rate, percent, smallest=True, least_width=60),

@@ -22,7 +22,7 @@ from hitcurve.watch.table import COLUMNS, Column, columns_for, percent
 
 __all__ = ["WatchApp"]
 
-_LEAST_CURVE: Final = 8
+_LEAST_CURVE: Final = 6
 _CELL_PADDING: Final = 2
 
 

@@ -2,11 +2,15 @@
 
 import copy
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from hitcurve.errors import BadFinding
+from hitcurve_dashboards.boards.chaos import CHAOS
 from hitcurve_dashboards.boards.fleet import FLEET
+from hitcurve_dashboards.command import check
 from hitcurve_dashboards.grafana.document import as_document
 from hitcurve_dashboards.lint.check import check_documents
 from hitcurve_dashboards.lint.dashboards import dashboard_problems
@@ -138,6 +142,25 @@ def test_a_planted_defect_is_found(name: str) -> None:
     plant(document)
     problems = dashboard_problems(document, KNOWN)
     assert any(words in problem for problem in problems), problems
+
+
+@pytest.mark.parametrize(
+    ("path", "words"), [(("options", "tags"), "the events of everybody"), (("description",), "asks no question")]
+)
+def test_a_planted_defect_in_a_list_of_events_is_found(path: tuple[str, ...], words: str) -> None:
+    document = copy.deepcopy(as_document(CHAOS))
+    (at,) = [at for at, one in enumerate(document["panels"]) if one["type"] == "annolist"]
+    assert dashboard_problems(document, KNOWN) == []
+    setting("panels", at, *path, value="")(document)
+    (problem,) = dashboard_problems(document, KNOWN)
+    assert words in problem
+
+
+def test_the_command_ends_with_1_on_a_defect(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = replace(FLEET, description="")
+    monkeypatch.setattr("hitcurve_dashboards.lint.check.DASHBOARDS", (broken,))
+    with pytest.raises(BadFinding, match="1 problems in dashboards or rules"):
+        check()
 
 
 def test_nothing_is_found_without_a_defect() -> None:

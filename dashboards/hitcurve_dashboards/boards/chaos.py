@@ -76,12 +76,26 @@ _SERVICE = Row(
     ),
 )
 
+_RUNS = Row(
+    "Which faults, and what was the verdict?",
+    (
+        Panel(
+            "Runs and verdicts",
+            "annolist",
+            "Which faults were injected in this time, and what did each show? A click goes to its time. "
+            "They come from 'hitcurve dashboards annotate', or from 'hitcurve chaos run --grafana'.",
+            tags=("hitcurve-chaos",),
+            width=24,
+        ),
+    ),
+)
+
 CHAOS = Dashboard(
     "hitcurve-chaos",
     "hitcurve / Chaos",
     "What did a fault do to the curve? Faults are annotations tagged hitcurve-chaos. Needs the hitcurve exporter.",
     EXPORTER_VARIABLES,
-    (_FAULT, _SERVICE),
+    (_FAULT, _SERVICE, _RUNS),
     CUTS,
     time_from="now-15m",
     refresh="5s",

@@ -15,6 +15,7 @@ from hitcurve_dashboards.grafana.looks import (
     CAUSE_COLOURS,
     STATE_CODES,
     STATE_COLOURS,
+    shades,
     value_names,
 )
 from hitcurve_dashboards.grafana.records import Dashboard, Panel, Query, Row
@@ -108,6 +109,7 @@ _RATES = Row(
             unit="count:tok/s",
             width=8,
             minimum=0,
+            overrides=(shades("^looked up", "blue"), shades("^found", "green")),
         ),
         Panel(
             "Query tokens per request",

@@ -179,7 +179,7 @@ def _panel(uid: str, panel: Panel, place: Place) -> dict[str, Any]:
         "title": panel.title,
         "type": panel.kind,
     }
-    if panel.kind == "text":
+    if panel.kind in ("text", "annolist"):
         return document
     targets = [_target(query, chr(ord("A") + position)) for position, query in enumerate(panel.queries)]
     document |= {

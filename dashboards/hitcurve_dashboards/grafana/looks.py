@@ -15,6 +15,7 @@ __all__ = [
     "coloured",
     "custom_defaults",
     "options_of",
+    "shades",
     "value_names",
 ]
 
@@ -111,6 +112,17 @@ _OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "yAxis": {"axisPlacement": "left", "unit": "s"},
     },
     "text": {"mode": "markdown"},
+    "annolist": {
+        "limit": 20,
+        "navigateAfter": "5m",
+        "navigateBefore": "5m",
+        "navigateToPanel": False,
+        "onlyFromThisDashboard": False,
+        "onlyInTimeRange": True,
+        "showTags": True,
+        "showTime": True,
+        "showUser": False,
+    },
 }
 
 
@@ -121,7 +133,8 @@ def custom_defaults(panel: Panel) -> dict[str, Any]:
 
 def options_of(panel: Panel) -> dict[str, Any]:
     """``options``."""
-    return {**_OPTIONS.get(panel.kind, {}), **panel.options}
+    listed = {"tags": list(panel.tags)} if panel.tags else {}
+    return {**_OPTIONS.get(panel.kind, {}), **listed, **panel.options}
 
 
 def value_names(codes: Mapping[str, int], colours: Mapping[str, str]) -> Mapping[str, Any]:
@@ -138,3 +151,8 @@ def coloured(colours: Mapping[str, str]) -> tuple[Override, ...]:
     return tuple(
         Override({"color": {"fixedColor": colour, "mode": "fixed"}}, name=name) for name, colour in colours.items()
     )
+
+
+def shades(regex: str, colour: str) -> Override:
+    """An override that gives the series whose name matches shades of one colour."""
+    return Override({"color": {"fixedColor": colour, "mode": "shades"}}, regex=regex)

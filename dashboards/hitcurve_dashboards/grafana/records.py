@@ -17,7 +17,9 @@ __all__ = [
     "Variable",
 ]
 
-PanelKind = Literal["timeseries", "stat", "table", "state-timeline", "heatmap", "bargauge", "text", "traces"]
+PanelKind = Literal[
+    "timeseries", "stat", "table", "state-timeline", "heatmap", "bargauge", "text", "traces", "annolist"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,8 @@ class Panel:
     queries: tuple[Query, ...] = ()
     traces: TraceQuery | None = None
     """What it asks of Tempo; it has no ``queries`` then."""
+    tags: tuple[str, ...] = ()
+    """Of an ``annolist``: the tags of the events in Grafana's own store that it lists."""
     unit: str = "short"
     width: int = 12
     height: int = 8

@@ -124,6 +124,9 @@ def _panels(document: Document, known: Known) -> Iterator[str]:
         if panel["type"] in ("row", "text"):
             continue
         place = f"panel {panel.get('title') or panel.get('id')}"
+        if panel["type"] == "annolist":
+            yield from (f"{place}: {problem}" for problem in _list_of_events(panel))
+            continue
         for problem in (*_panel(panel), *_targets(panel, known)):
             yield f"{place}: {problem}"
 
@@ -142,6 +145,13 @@ def _panel(panel: Document) -> Iterator[str]:
         yield "no queries"
     if not _TEMPLATED.fullmatch(panel.get("datasource", {}).get("uid", "")):
         yield "its data source is fixed"
+
+
+def _list_of_events(panel: Document) -> Iterator[str]:
+    if "?" not in panel.get("description", ""):
+        yield "its description asks no question"
+    if not panel["options"].get("tags"):
+        yield "no tags: it lists the events of everybody"
 
 
 def _targets(panel: Document, known: Known) -> Iterator[str]:

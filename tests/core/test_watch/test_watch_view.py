@@ -92,8 +92,8 @@ def summary(pilot: Pilot[None]) -> str:
 def test_eighty_columns_show_the_unhealthy_first() -> None:
     async def test(pilot: Pilot[None], _: Scripted) -> None:
         assert rows(pilot) == [
-            ["chat-1", "degraded (pool_pressu…", "20.0%", "20.0%", "50.0%", "▅"],
-            ["chat-3", "down: connection refu…", "–", "–", "–", ""],
+            ["chat-1", "degraded (pool_pressure)", "20.0%", "20.0%", "50.0%", "▅"],
+            ["chat-3", "down: connection refused", "–", "–", "–", ""],
             ["chat-2", "no_traffic", "–", "–", "50.0%", "▅"],
             ["chat-0", "steady", "90.0%", "90.0%", "50.0%", "▅"],
         ]
