@@ -25,6 +25,7 @@ def register() -> None:
     if _hooks is not None:
         return
     try:
+        _be_heard()
         settings = read_settings(os.environ)
         if not settings.enabled:
             return
@@ -43,6 +44,13 @@ def unregister() -> None:
     if _hooks is not None:
         _hooks.remove()
         _hooks = None
+
+
+def _be_heard() -> None:
+    """Our few warnings are written unless somebody set a level for our own loggers: the root logger may let only
+    errors pass, as seen in a server of vLLM 0.29."""
+    if all(logging.getLogger(name).level == logging.NOTSET for name in ("hitcurve", _log.name)):
+        _log.setLevel(logging.WARNING)
 
 
 def hooks() -> Hooks | None:

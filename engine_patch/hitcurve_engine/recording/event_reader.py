@@ -40,7 +40,7 @@ from hitcurve_engine.probes.events import (
 from hitcurve_engine.recording.block_reading import blocks_by_group
 from hitcurve_engine.recording.known_prefixes import KnownPrefixes
 from hitcurve_engine.recording.request_reading import (
-    NOTHING_READ,
+    PlainRequests,
     adapter_of,
     plain_hashes,
     read_keys,
@@ -85,6 +85,7 @@ class EventReader:
         self._isolated = isolated
         self._sent: dict[str, _Sent] = {}
         self._prefixes: KnownPrefixes[bool] = KnownPrefixes()
+        self._plain = PlainRequests()
         self._names: dict[int, tuple[Any, str]] = {}
         readers = (self._lookup, self._scheduled, self._taken, self._stored, self._freed, self._reset)
         self._readers: tuple[Callable[..., None], ...] = (
@@ -202,18 +203,18 @@ class EventReader:
         request_id = request.request_id
         sent = self._sent.get(request_id)
         if sent is None:
-            keys = read_keys(request)
             if len(self._sent) >= MOST_OPEN_REQUESTS:
                 del self._sent[next(iter(self._sent))]
             sent = self._sent[request_id] = _Sent()
-            if keys is not NOTHING_READ:
+            if request not in self._plain:
+                keys = read_keys(request)
                 adapter = None if keys.adapter is None else adapter_of(request.lora_request)
                 into.append((OPENED, request_id, adapter, keys.salt, keys.image, keys.image_keys))
         return sent
 
     def _prefix(self, sent: _Sent, hashes: Sequence[Any], found: int) -> tuple[Hashable | None, int]:
         """What was found, by its last hash, if it is known; else how many hashes will be."""
-        (last,) = plain_hashes([hashes[found - 1]])
+        last = getattr(hashes[found - 1], "hash_value", hashes[found - 1])
         if self._prefixes.get(last) is None:
             self._prefixes.add(last, found, True)
             return None, found

@@ -1,12 +1,14 @@
 """Read vLLM's ``Request`` as it is in any version from 0.8.5 on. Tokens are read here and nowhere kept."""
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Final
 
 __all__ = [
     "NOTHING_READ",
     "Adapter",
+    "PlainRequests",
     "RequestKeys",
     "adapter_of",
     "plain_hashes",
@@ -36,6 +38,25 @@ Adapter = tuple[str, int, str]
 def adapter_of(lora: Any) -> Adapter:
     """What tells the weights of a ``LoRARequest`` apart."""
     return str(lora.lora_name), int(lora.lora_int_id), str(getattr(lora, "lora_path", "") or "")
+
+
+class PlainRequests:
+    """Tells requests without adapter, salt and images from the others, in one call for all their fields."""
+
+    def __init__(self) -> None:
+        self._of: type | None = None
+        self._fields: Callable[[Any], Any] = id
+
+    def __contains__(self, request: Any) -> bool:
+        """Whether ``read_keys`` would give ``NOTHING_READ``."""
+        if type(request) is not self._of:
+            names = ("lora_request", "cache_salt", "mm_features", "mm_hashes")
+            self._of = type(request)
+            self._fields = attrgetter("request_id", *(name for name in names if hasattr(request, name)))
+        fields = self._fields(request)
+        if isinstance(fields, tuple) and any(fields[1:]):
+            return False
+        return getattr(request, "prompt_embeds", None) is None
 
 
 def read_keys(request: Any) -> RequestKeys:

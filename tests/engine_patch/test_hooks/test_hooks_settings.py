@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from hitcurve_engine import plugin
 from hitcurve_engine.probes.import_watch import ImportWatch
 from hitcurve_engine.recording.discovery import make_sinks
 from hitcurve_engine.recording.outcome_file import create
@@ -143,3 +144,21 @@ def test_the_scheduler_module_hooks_in_and_hands_out_vllms_own_class(monkeypatch
     assert calls == ["registered"]
     with pytest.raises(AttributeError):
         _ = hitcurve_engine.scheduler.Other
+
+
+@pytest.mark.parametrize(("own_level", "heard"), [(logging.NOTSET, True), (logging.ERROR, False)])
+def test_a_root_logger_of_errors_only_does_not_silence_the_patch(
+    monkeypatch: pytest.MonkeyPatch, own_level: int, heard: bool
+) -> None:
+    monkeypatch.setenv("HITCURVE_METRICS", "off")
+    logger, root = logging.getLogger("hitcurve.engine"), logging.getLogger()
+    levels = logger.level, root.level
+    try:
+        logger.setLevel(own_level)
+        root.setLevel(logging.ERROR)
+        plugin.register()
+        assert logger.isEnabledFor(logging.WARNING) is heard
+    finally:
+        plugin.unregister()
+        logger.setLevel(levels[0])
+        root.setLevel(levels[1])
