@@ -103,7 +103,7 @@ def _act(bench: Bench, numbers: Numbers) -> Injection:
         "lost_silently": max(0.0, len(rounds.answers) - taken - dropped),
         "claimed": max(0.0, taken - received),
     }
-    return applied(f"the collector was {', '.join(mode for mode, _ in _MODES)} and gone; {dropped:.0f} spans lost")
+    return applied(f"the collector was slow, full, hung, reset connections and was gone; {dropped:.0f} spans lost")
 
 
 _MODES: tuple[tuple[Mode, str], ...] = (

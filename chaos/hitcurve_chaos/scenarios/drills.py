@@ -22,6 +22,7 @@ from hitcurve_chaos.verdict import Number
 __all__ = [
     "TOKENS",
     "adapters_left",
+    "add_failures",
     "applied",
     "cached_sum",
     "drill",
@@ -101,6 +102,12 @@ def cached_sum(answers: Iterable[ProbeAnswer]) -> int | None:
 
 def failures(answers: Iterable[ProbeAnswer]) -> int:
     return sum(not answer.completed for answer in answers)
+
+
+def add_failures(numbers: Numbers, answers: Iterable[ProbeAnswer]) -> None:
+    """Count failures on top of what ``failed`` holds."""
+    so_far = numbers.get("failed")
+    numbers["failed"] = failures(answers) + (so_far if isinstance(so_far, int) else 0)
 
 
 def p50_s(answers: Iterable[ProbeAnswer]) -> float | None:

@@ -2,22 +2,39 @@
 
 import threading
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 from hitcurve_chaos.probe import ProbeAnswer
 from hitcurve_chaos.scenarios.scenario import Bench
 
-__all__ = ["kept_busy"]
+__all__ = ["Others", "kept_busy"]
 
 _LONGEST_TOKENS = 1500
 _SHARE = 0.5
 _MOST_S = 60.0
 
 
+@dataclass(frozen=True, slots=True)
+class Others:
+    """The requests that keep the engine busy: their answers so far."""
+
+    answers: list[ProbeAnswer] = field(default_factory=list)
+    _ended: threading.Event = field(default_factory=threading.Event)
+
+    def send_no_more(self) -> None:
+        """Let those in flight end."""
+        self._ended.set()
+
+    @property
+    def ended(self) -> bool:
+        return self._ended.is_set()
+
+
 @contextmanager
-def kept_busy(bench: Bench, at_once: int, *, beside_tokens: int = 0) -> Iterator[list[ProbeAnswer]]:
-    """Keep ``at_once`` prompts in flight until the block is left; the list holds their answers after that.
+def kept_busy(bench: Bench, at_once: int, *, beside_tokens: int = 0) -> Iterator[Others]:
+    """Keep ``at_once`` prompts in flight until the block is left or no more are to be sent.
 
     Prompts rather than long answers: computing one is a long step that brings few tokens. A stream of quick tokens
     occupies vLLM's API server so much that its calls and metrics come seconds late (0.32.0 with a tiny model),
@@ -25,26 +42,23 @@ def kept_busy(bench: Bench, at_once: int, *, beside_tokens: int = 0) -> Iterator
     ``beside_tokens`` leave, so that nothing is preempted for want of blocks.
     """
     size = _size(bench, at_once, beside_tokens)
-    ended = threading.Event()
     deadline_s = bench.clock.now() + _MOST_S
+    others = Others()
 
-    def work() -> list[ProbeAnswer]:
-        answers = []
-        while not ended.is_set() and bench.clock.now() < deadline_s:
-            answers.append(bench.probe.ask(bench.probe.new_tokens(size)))
-            if not answers[-1].completed:
-                break
-        return answers
+    def work() -> None:
+        answer: ProbeAnswer | None = None
+        while not others.ended and bench.clock.now() < deadline_s and (answer is None or answer.completed):
+            answer = bench.probe.ask(bench.probe.new_tokens(size))
+            others.answers.append(answer)
 
-    found: list[ProbeAnswer] = []
     with ThreadPoolExecutor(at_once) as pool:
-        workers: list[Future[list[ProbeAnswer]]] = [pool.submit(work) for _ in range(at_once)]
+        workers = [pool.submit(work) for _ in range(at_once)]
         try:
-            yield found
+            yield others
         finally:
-            ended.set()
+            others.send_no_more()
     for worker in workers:
-        found += worker.result()
+        worker.result()
 
 
 def _size(bench: Bench, at_once: int, beside_tokens: int) -> int:

@@ -4,7 +4,6 @@ That a request held blocks when the reset came is not taken from one gauge: a se
 long after the engine behind it is idle. The engine itself must have refused the reset or preempted for it.
 """
 
-from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from hitcurve_chaos.engine_counters import EngineCounters, wait_until
@@ -13,7 +12,7 @@ from hitcurve_chaos.faults.fault import Injection
 from hitcurve_chaos.hypothesis import AtLeast, AtMost, Expectation, OneOf
 from hitcurve_chaos.parameters import Parameter
 from hitcurve_chaos.probe import ProbeAnswer
-from hitcurve_chaos.scenarios.drills import TOKENS, applied, drill, failures, post_reset
+from hitcurve_chaos.scenarios.drills import TOKENS, add_failures, applied, drill, post_reset
 from hitcurve_chaos.scenarios.kept_busy import kept_busy
 from hitcurve_chaos.scenarios.scenario import Bench, Story
 
@@ -21,7 +20,7 @@ __all__ = ["RESET_BUSY", "held_blocks"]
 
 _BLOCKS = 4
 _BEGIN_S = 20.0
-_TRIES = 3
+_TRIES = 5
 
 
 def held_blocks(
@@ -57,8 +56,12 @@ def _reset_under_load(bench: Bench, numbers: Numbers) -> str:
     with ThreadPoolExecutor(1) as pool, kept_busy(bench, at_once, beside_tokens=len(prompt) + tokens) as others:
         running = pool.submit(checking.ask, prompt, max_tokens=tokens)
         before = _busy_reading(bench, running)
+        others.send_no_more()
+        # What was cached before may be evicted by now; asked for again, it is the last to go.
+        checking.ask(cached)
         plain, _ = post_reset(bench)
         meaning, said = post_reset(bench, preempt=True)
+        numbers["still_cached_tokens"] = checking.probe.ask(cached).cached_tokens
         unanswered = not running.done()
     answer = running.result()
     held = held_blocks(plain, before, bench.counters(), unanswered_after_reset=unanswered)
@@ -67,9 +70,8 @@ def _reset_under_load(bench: Bench, numbers: Numbers) -> str:
         "held_at_reset": int(held),
         "plain_reset": plain,
         "preempting_reset": meaning,
-        "still_cached_tokens": checking.probe.ask(cached).cached_tokens,
     }
-    _add_failures(numbers, [answer, *others])
+    add_failures(numbers, [answer, *others.answers])
     computed = checking.ask(prompt, max_tokens=tokens, salt=checking.new_salt() if checking.salts else None)
     checking.same(answer, computed, "a request that a reset preempted", of_cache=False)
     return f"a reset was asked for while requests ran ({plain}), then with preemption ({said})"
@@ -85,11 +87,6 @@ def _busy_reading(bench: Bench, running: Future[ProbeAnswer]) -> EngineCounters:
 
     wait_until(shows_running, _BEGIN_S, every_s=0.01)
     return readings[-1]
-
-
-def _add_failures(numbers: Numbers, answers: Sequence[ProbeAnswer]) -> None:
-    so_far = numbers["failed"]
-    numbers["failed"] = failures(answers) + (so_far if isinstance(so_far, int) else 0)
 
 
 RESET_BUSY = drill(
