@@ -16,6 +16,7 @@ ROOT = bytes(range(32))
     [
         (ROOT, hashlib.sha256(ROOT).hexdigest()[:8]),
         (-5, hashlib.sha256((-5).to_bytes(16, "big", signed=True)).hexdigest()[:8]),
+        (1 << 255, hashlib.sha256((1 << 255).to_bytes(33, "big")).hexdigest()[:8]),
         (None, None),
         ("text", None),
     ],

@@ -97,7 +97,7 @@ def hash_root_fingerprint() -> str | None:
     module = sys.modules.get("vllm.v1.core.kv_cache_utils")
     root = getattr(module, "NONE_HASH", None)
     if isinstance(root, int):
-        root = root.to_bytes(16, "big", signed=True)
+        root = root.to_bytes(max(root.bit_length() // 8 + 1, 16), "big", signed=True)
     return hashlib.sha256(root).hexdigest()[:8] if isinstance(root, bytes) else None
 
 

@@ -10,6 +10,7 @@ import dataclasses
 import functools
 import inspect
 import json
+import marshal
 import os
 import sys
 import time
@@ -262,6 +263,14 @@ class Outcomes:
         return lambda *arguments: None
 
 
+def replay_packed(recorder: Any) -> None:
+    """Let every event go through the bytes that another process would be sent."""
+    from hitcurve_engine.recording.frames import EVENTS, pack
+
+    take = recorder._host.take
+    recorder._host.take = lambda events: take(marshal.loads(pack((EVENTS, events))[4:])[1])
+
+
 def main() -> None:
     kind, way = sys.argv[1:]
     if kind == "unpatched":
@@ -281,6 +290,7 @@ def main() -> None:
     engine = Engine(10)
     sink = Outcomes()
     hooks.recorders[0]._make_sinks = lambda facts, on_error: [sink]
+    replay_packed(hooks.recorders[0])
     answers = play(engine)
     result = {
         "answers": answers,
