@@ -162,6 +162,17 @@ def load(
             help="URL of hitcurve's exporter, to put its number beside the others.", rich_help_panel=_RESULTS
         ),
     ] = None,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(
+            max=65535,
+            help="Serve /metrics for Prometheus meanwhile; 0 finds a port, processes take one after the other.",
+            rich_help_panel=_RESULTS,
+        ),
+    ] = None,
+    metrics_address: Annotated[
+        str, typer.Option(help="Address to serve them at.", rich_help_panel=_RESULTS)
+    ] = "127.0.0.1",
     out: Annotated[
         Path | None,
         typer.Option(help="Folder for requests.jsonl, load-NAME.json and .html.", rich_help_panel=_RESULTS),

@@ -8,6 +8,7 @@ import gc
 import logging
 import random
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -21,6 +22,7 @@ from locust.exception import StopUser
 from locust.stats import stats_history
 
 from hitcurve_loadtests.engine_probe import models_to_load, texts_for
+from hitcurve_loadtests.metrics_server import serving_metrics
 from hitcurve_loadtests.plan import LoadPlan
 from hitcurve_loadtests.prompts import Prompt
 from hitcurve_loadtests.records import RequestRecord
@@ -119,11 +121,14 @@ class LoadRun:
         gc.collect()
         gc.freeze()
         gc.set_threshold(_COLLECT_EVERY)
-        started_s = time.perf_counter()
-        runner.start(self._users, spawn_rate=self._users)
-        runner.spawning_greenlet.join()
-        self._wait(lambda: runner.user_count + len(self._flying), started_s)
-        self.elapsed_s = time.perf_counter() - started_s
+        with serving_metrics(self._settings, self.totals) as address:
+            if address is not None and not self._settings.worker:
+                print(f"metrics at {address}", file=sys.stderr, flush=True)
+            started_s = time.perf_counter()
+            runner.start(self._users, spawn_rate=self._users)
+            runner.spawning_greenlet.join()
+            self._wait(lambda: runner.user_count + len(self._flying), started_s)
+            self.elapsed_s = time.perf_counter() - started_s
         self._flying.kill()
         runner.quit()
         gevent.killall(helpers)

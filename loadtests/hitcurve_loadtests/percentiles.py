@@ -67,6 +67,17 @@ class Histogram:
         p50, p90, p99 = (min(value, self.largest) for value in found)
         return Distribution(total, p50, p90, p99, self.largest)
 
+    @property
+    def counted(self) -> int:
+        """How many values were added."""
+        self._count()
+        return self.counts.total()
+
+    def values(self) -> list[tuple[float, int]]:
+        """Each value that occurred, to four digits, with its count."""
+        self._count()
+        return [(float(key), count) for key, count in self.counts.items()]
+
     def as_json(self) -> dict[str, Any]:
         """All of it in plain values, for another process."""
         self._count()

@@ -36,7 +36,7 @@ _ARRIVALS: dict[str, ArrivalKind] = {
     "diurnal": "diurnal",
 }
 _SPREADS: dict[str, Spread] = {"sticky": "sticky", "scattered": "scattered"}
-_MAY_BE_ZERO = ("prefix_tokens", "zipf", "seed", "think_time", "warm_up", "worker")
+_MAY_BE_ZERO = ("prefix_tokens", "zipf", "seed", "think_time", "warm_up", "worker", "metrics_port")
 _SIZES = ("groups", "prefix_tokens", "suffix_tokens", "output_tokens", "zipf", "sessions", "turns")
 
 
@@ -83,6 +83,8 @@ class LoadOptions:
     tokenizer: str = "auto"
     processes: int = 1
     exporter: str | None = None
+    metrics_port: int | None = None
+    metrics_address: str = "127.0.0.1"
     out: Path | None = None
     parquet: bool = False
     log_prompts: bool = False
@@ -180,9 +182,23 @@ def _settings(options: LoadOptions, spec: ProfileSpec | None, trace: Trace | Non
         fewest_models=spec.adapters.count if spec is not None and spec.adapters is not None else 1,
         worker=options.worker,
         exporter=None if options.exporter is None else _checked_url("--exporter", options.exporter),
+        metrics_port=_metrics_port(options),
+        metrics_address=options.metrics_address,
         out=options.out,
         log_prompts=_log_prompts(options),
     )
+
+
+def _metrics_port(options: LoadOptions) -> int | None:
+    """Of several workers each has a port of its own, one after the other."""
+    port = options.metrics_port
+    if port is None or options.processes == 1:
+        return port
+    if port == 0:
+        raise UsageError(
+            "--metrics-port 0 with --processes would hide where the metrics are; name the first port."
+        )
+    return port + options.worker - 1 if options.worker else None
 
 
 def _log_prompts(options: LoadOptions) -> bool:

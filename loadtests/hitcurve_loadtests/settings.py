@@ -53,6 +53,9 @@ class LoadSettings:
     """Number of this process among those of one run, from 1; 0 where it is the only one."""
     exporter: str | None = None
     """URL of hitcurve's exporter, whose number is put beside the others."""
+    metrics_port: int | None = None
+    """Where figures are served while the run goes on; 0 takes any free port."""
+    metrics_address: str = "127.0.0.1"
     out: Path | None = None
     log_prompts: bool = False
     """Whether prompts and replies are written to ``out``, in clear text."""

@@ -4,8 +4,10 @@
 reads each body whole, with ``hitcurve load`` with full measurement and all requests written, against the same
 server and the same answers.
 ``ttft`` compares the TTFT that ``hitcurve load`` reports with the server's own log of when it received the request
-and sent the first token. Server and client run in processes of their own; results of the last run are in
-docs/benchmarks.md.
+and sent the first token, in slices; those in which another process held the processor are shown but not judged.
+Server and client run in processes of their own; results of the last run are in docs/benchmarks.md.
+
+Longer than 300 lines because the scripted server and both measurements belong together.
 """
 
 import argparse
@@ -16,6 +18,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +28,8 @@ from hitcurve_loadtests.prompts import IDENTITY_BYTES, make_text
 
 SEED = 1
 FIRST_S = 0.05
+BUDGET_S = 0.002
+MOST_WAITED = 0.02
 TOKENS = 20
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 MODELS = json.dumps({"data": [{"id": "tiny"}]}).encode()
@@ -60,6 +66,8 @@ class Server(asyncio.Protocol):
     apart = False
     """Write every event by itself, as an engine does."""
     seen: list[tuple[str, float, float]]
+    waited_before_s: float | None = None
+    """How long this process had waited for a processor when the first request came."""
 
     def __init__(self) -> None:
         self._data = b""
@@ -89,6 +97,8 @@ class Server(asyncio.Protocol):
 
     async def _stream(self, body: bytes, received_s: float) -> None:
         name = json.loads(body)["prompt"][:IDENTITY_BYTES]
+        if Server.waited_before_s is None:
+            Server.waited_before_s = waited_s()
         self._transport.write(HEAD)
         loop = asyncio.get_running_loop()
         due_s = loop.time() + self.first_s
@@ -109,7 +119,8 @@ async def serve(tokens: int, first_s: float, gap_s: float, apart: bool, log: Pat
     print(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", flush=True)
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
     if log:
-        log.write_text(json.dumps(Server.seen))
+        waited = waited_s() - (Server.waited_before_s or 0.0)
+        log.write_text(json.dumps({"requests": Server.seen, "waited_s": waited}))
 
 
 def plain(url: str, users: int, seconds: float) -> None:
@@ -171,13 +182,6 @@ class RunningServer:
         self._process.communicate()
 
 
-def hitcurve_load(url: str, *words: object) -> dict[str, Any]:
-    command = [sys.executable, "-m", "hitcurve", "load", "--host", url, "--json", "--seed", str(SEED)]
-    ended = subprocess.run([*command, *map(str, words)], capture_output=True, text=True, check=False)
-    summary: dict[str, Any] = json.loads(ended.stdout)
-    return summary
-
-
 def throughput(tokens: int, apart: bool, users: int, seconds: float, rounds: int) -> None:
     server = RunningServer("--tokens", tokens, *(["--apart"] if apart else []))
     found: dict[str, list[dict[str, float]]] = {"plain": [], "ours": []}
@@ -202,38 +206,118 @@ def throughput(tokens: int, apart: bool, users: int, seconds: float, rounds: int
         )
 
 
-def ttft(streams: int, gap_ms: float, seconds: float) -> None:
+@dataclass(frozen=True)
+class Slice:
+    """Some seconds of streams; times in seconds."""
+
+    true: list[float]
+    """TTFTs by the server's own log."""
+    measured: list[float]
+    hub_lag: float
+    """99th percentile of how much too late the generator's event loop woke up."""
+    waited: tuple[float, float]
+    """Shares of the time in which generator and server could have run and were kept from a processor."""
+
+    @property
+    def crowded(self) -> bool:
+        return max(self.waited) > MOST_WAITED
+
+
+def streams_once(url: str, rate: float, seconds: float, folder: Path) -> None:
+    """What ``hitcurve load unique`` does, and how long this process waited for a processor meanwhile."""
+    from hitcurve_loadtests.load_run import LoadRun, soon
+    from hitcurve_loadtests.plan import LoadOptions, plan_load
+    from hitcurve_loadtests.records import RequestLog
+
+    log = RequestLog(folder / "requests.jsonl", soon)
+    run = LoadRun(
+        plan_load(LoadOptions(host=url, profile="unique", rate=rate, duration=seconds, seed=SEED)), log.append
+    )
+    run.prepare()
+    before_s = waited_s()
+    run.run(lambda: None)
+    after_s = waited_s()
+    log.close()
+    assert not run.totals.failed, run.totals.failures
+    lag = run.totals.results(run.elapsed_s)["lag_s"]["hub"]["p99"]
+    print(json.dumps({"hub_lag": lag, "waited": (after_s - before_s) / run.elapsed_s}))
+
+
+def waited_s() -> float:
+    """How long this process has waited for a processor, by Linux's count."""
+    return int(Path("/proc/self/schedstat").read_text().split()[1]) / 1e9
+
+
+def one_slice(streams: int, gap_ms: float, seconds: float) -> Slice:
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "server.json"
         server = RunningServer("--tokens", TOKENS, "--first-ms", 1e3 * FIRST_S, "--gap-ms", gap_ms, "--log", log)
         # Arrivals at random times, since 50 closed-loop users would all expect their tokens at the same instant.
         rate = streams / (FIRST_S + (TOKENS - 1) * gap_ms / 1e3)
-        summary = hitcurve_load(
-            *(server.url, "unique", "--rate", rate, "--duration", seconds, "--out", folder, "--max-lag", 10),
-        )
+        command = [sys.executable, __file__, "streams", server.url, str(rate), str(seconds), folder]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
         server.stop()
-        true = {name: sent - received for name, received, sent in json.loads(log.read_text())}
+        seen = json.loads(log.read_text())
         lines = [json.loads(line) for line in (Path(folder) / "requests.jsonl").read_text().splitlines()]
-    errors = []
-    for line in lines:
-        number = int(line["group"].removeprefix("unique-"))
-        errors.append(line["ttft_s"] - true[make_text(IDENTITY_BYTES, SEED, "unique", number)])
-    error, measured, real = describe(errors), describe([line["ttft_s"] for line in lines]), describe(true.values())
-    hub = summary["lag_s"]["hub"]
-    print(
-        f"{streams} streams on average, a token every {gap_ms:g} ms each, {len(lines)} requests in {seconds:g} s"
+    true = {name: sent - received for name, received, sent in seen["requests"]}
+    names = [
+        make_text(IDENTITY_BYTES, SEED, "unique", int(line["group"].removeprefix("unique-"))) for line in lines
+    ]
+    ours = json.loads(done.stdout)
+    return Slice(
+        true=[true[name] for name in names],
+        measured=[line["ttft_s"] for line in lines],
+        hub_lag=ours["hub_lag"],
+        waited=(ours["waited"], seen["waited_s"] / seconds),
     )
-    for title, it in (("server's TTFT", real), ("measured TTFT", measured), ("difference", error)):
-        assert it.p50 is not None
-        assert it.p99 is not None
-        assert it.max is not None
-        print(f"  {title}: p50 {1e3 * it.p50:.2f} ms, p99 {1e3 * it.p99:.2f} ms, max {1e3 * it.max:.2f} ms")
-    print(f"  hub lag: p99 {1e3 * hub['p99']:.2f} ms, max {1e3 * hub['max']:.2f} ms")
+
+
+def ttft(streams: int, gap_ms: float, seconds: float, slices: int) -> None:
+    """Slices in which either process was kept from a processor are shown and not judged."""
+    print(f"{streams} streams on average, a token every {gap_ms:g} ms each, {slices} slices of {seconds:g} s")
+    found = []
+    for _ in range(slices):
+        found.append(one_slice(streams, gap_ms, seconds))
+        print(f"  {row_of([found[-1]])}{', crowded' if found[-1].crowded else ''}", flush=True)
+    quiet = [one for one in found if not one.crowded]
+    if not quiet:
+        sys.exit(
+            "invalid: in every slice something kept a process from the processor; try again on a quiet machine"
+        )
+    p50, p99 = differences(quiet)
+    within = max(abs(p50), abs(p99)) <= BUDGET_S
+    print(f"{len(quiet)} of {slices} slices judged: {row_of(quiet)}")
+    print(f"budget {1e3 * BUDGET_S:g} ms at p50 and p99: {'met' if within else 'missed'}")
+    if not within:
+        sys.exit(1)
+
+
+def differences(slices: Sequence[Slice]) -> tuple[float, float]:
+    """How much longer the measured TTFT is than the true one, at p50 and at p99."""
+    true, measured = (
+        describe([value for one in slices for value in getattr(one, kind)]) for kind in ("true", "measured")
+    )
+    assert None not in (true.p50, true.p99, measured.p50, measured.p99)
+    return measured.p50 - true.p50, measured.p99 - true.p99  # type: ignore[operator]
+
+
+def row_of(slices: Sequence[Slice]) -> str:
+    true, measured = ([value for one in slices for value in getattr(one, kind)] for kind in ("true", "measured"))
+    pairs = describe([seen - real for real, seen in zip(true, measured, strict=True)])
+    parts = []
+    for name in ("p50", "p99"):
+        real, seen, off = (1e3 * (getattr(it, name) or 0) for it in (describe(true), describe(measured), pairs))
+        parts.append(
+            f"{name} {real:.2f} ms, measured {seen:.2f} ({seen - real:+.2f}; request by request {off:+.2f})"
+        )
+    lag, ours, server = max(it.hub_lag for it in slices), *(max(it.waited[n] for it in slices) for n in (0, 1))
+    waited = f"waited for a processor: generator {ours:.1%}, server {server:.1%}"
+    return f"{len(true)} requests, {'; '.join(parts)}; hub lag p99 {1e3 * lag:.2f} ms; {waited}"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parts = parser.add_subparsers(dest="part", required=True)
+    parts = parser.add_subparsers(dest="part")
     part = parts.add_parser("throughput")
     part.add_argument("--users", type=int, default=20)
     part.add_argument("--seconds", type=float, default=4)
@@ -241,7 +325,8 @@ def main() -> None:
     part = parts.add_parser("ttft")
     part.add_argument("--streams", type=int, default=50)
     part.add_argument("--gap-ms", type=float, default=20)
-    part.add_argument("--seconds", type=float, default=15)
+    part.add_argument("--seconds", type=float, default=8)
+    part.add_argument("--slices", type=int, default=6)
     part = parts.add_parser("serve")
     part.add_argument("--tokens", type=int, default=16)
     part.add_argument("--first-ms", type=float, default=0)
@@ -253,12 +338,17 @@ def main() -> None:
         part.add_argument("url")
         part.add_argument("users", type=int)
         part.add_argument("seconds", type=float)
-    options = parser.parse_args()
+    part = parts.add_parser("streams")
+    for name, kind in (("url", str), ("rate", float), ("seconds", float), ("folder", Path)):
+        part.add_argument(name, type=kind)
+    options = parser.parse_args(sys.argv[1:] or ["throughput"])
     if options.part == "throughput":
         for tokens, apart in ((1, False), (16, True), (16, False)):
             throughput(tokens, apart, options.users, options.seconds, options.rounds)
     elif options.part == "ttft":
-        ttft(options.streams, options.gap_ms, options.seconds)
+        ttft(options.streams, options.gap_ms, options.seconds, options.slices)
+    elif options.part == "streams":
+        streams_once(options.url, options.rate, options.seconds, options.folder)
     elif options.part == "serve":
         asyncio.run(
             serve(options.tokens, options.first_ms / 1e3, options.gap_ms / 1e3, options.apart, options.log)
