@@ -8,6 +8,7 @@ from typing import Any, TextIO
 from rich.console import Console
 from rich.table import Table
 
+from hitcurve.rate_text import percent
 from hitcurve_loadtests.percentiles import describe
 from hitcurve_loadtests.summary import RunTotals, client_hit_rate
 
@@ -108,7 +109,7 @@ def _print_intended(console: Console, summary: Mapping[str, Any]) -> None:
 
 
 def _percent(rate: float | None) -> str:
-    return "unknown" if rate is None else f"{100 * rate:.1f} %"
+    return percent(rate, 1, unit=" %", none="unknown")
 
 
 def _ms(seconds: float | None) -> str:

@@ -7,6 +7,8 @@ import html
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from hitcurve.rate_text import percent
+
 __all__ = ["figure_rows", "report_section"]
 
 _WIDTH, _HEIGHT = 640, 160
@@ -101,7 +103,7 @@ def _line(cells: Iterable[str]) -> str:
 
 
 def _percent(rate: float | None) -> str:
-    return "unknown" if rate is None else f"{100 * rate:.1f} %"
+    return percent(rate, 1, unit=" %", none="unknown")
 
 
 def _ms(seconds: float | None) -> str:

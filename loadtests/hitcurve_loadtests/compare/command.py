@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hitcurve.errors import BadFinding, UsageError
+from hitcurve.rate_text import percent, points
 from hitcurve_loadtests.compare.difference import difference
 from hitcurve_loadtests.compare.pairs import read_load
 
@@ -76,12 +77,12 @@ def _span(interval: Mapping[str, Any], shown: Any) -> str:
     return "–" if interval["low"] is None else f"{shown(interval['low'])} to {shown(interval['high'])}"
 
 
-def _percent(value: float | None) -> str:
-    return "unknown" if value is None else f"{100 * value:.1f} %"
+def _percent(rate: float | None) -> str:
+    return percent(rate, 1, unit=" %", none="unknown")
 
 
 def _points(value: float | None) -> str:
-    return "–" if value is None else f"{100 * value:+.2f} points"
+    return points(value, none="–")
 
 
 def _ms(value: float | None) -> str:

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from hitcurve.charts import Line, Mark, log_chart
+from hitcurve.rate_text import percent
 from hitcurve_simulator.estimate.arrays import Ints
 from hitcurve_simulator.estimate.page_file import write_html
 
@@ -72,8 +73,8 @@ def _page(answer: dict[str, Any], bound: RateCurve, engine: RateCurve, present: 
 {_chart(bound, engine, present)}
 <p class="legend soft"><i style="background: var(--engine)"></i>engine-like
 <i style="background: var(--bound)"></i>all blocks</p>
-<p>Ceiling {_rate(engine_like["token"])} of tokens ({escape(engine_like["definition"])}).</p>
-<p>Ceiling {_rate(ceiling["token"])} of tokens ({escape(ceiling["definition"])}).</p>
+<p>Ceiling {percent(engine_like["token"])} of tokens ({escape(engine_like["definition"])}).</p>
+<p>Ceiling {percent(ceiling["token"])} of tokens ({escape(ceiling["definition"])}).</p>
 <div class="scroll">{_table(answer)}</div>
 <p class="soft">Speed-up: {escape(answer["speed_up"])}.</p>
 {"".join(f'<p class="soft">{escape(note)}.</p>' for note in answer["notes"])}
@@ -90,7 +91,7 @@ def _chart(bound: RateCurve, engine: RateCurve, present: tuple[int, ...]) -> str
         Line("engine-like", "engine", _points(engine, pools)),
     ]
     name = "present pool" if len(present) == 1 else "pool"
-    marks = [Mark(pool, f"{name} {pool:,} blocks, {_rate(engine.rate_in(pool))}") for pool in present]
+    marks = [Mark(pool, f"{name} {pool:,} blocks, {percent(engine.rate_in(pool))}") for pool in present]
     return log_chart(
         lines,
         title=f"Hit rate against usable blocks of {size} tokens",
@@ -119,8 +120,8 @@ def _table(answer: dict[str, Any]) -> str:
             f"{point['pool_blocks']:,}",
             f"{point['pool_tokens']:,}",
             *([f"{point['pool_gib']:,.1f}"] if "pool_gib" in point else []),
-            _rate(point["hit_rate"]),
-            _rate(point["engine_like_hit_rate"]),
+            percent(point["hit_rate"]),
+            percent(point["engine_like_hit_rate"]),
             "no value" if speed_up is None else f"{speed_up:.2f}x",
         )
         rows.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
@@ -135,7 +136,3 @@ def _blocks(value: float) -> str:
         if value >= factor:
             return f"{value / factor:g}{unit}"
     return f"{value:g}"
-
-
-def _rate(value: float | None) -> str:
-    return "no value" if value is None else f"{value:.2%}"

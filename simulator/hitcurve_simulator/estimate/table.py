@@ -8,6 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from hitcurve.printable import printable
+from hitcurve.rate_text import percent
 
 __all__ = ["print_answer"]
 
@@ -48,9 +49,8 @@ def _print_ceiling(console: Console, answer: Json) -> None:
         markup=False,
     )
     for rates in (ceiling, engine):
-        said = (
-            f"ceiling {_rate(rates['token'])} of tokens, {_rate(rates['block'])} of blocks ({rates['definition']})"
-        )
+        token, block = percent(rates["token"], 4), percent(rates["block"], 4)
+        said = f"ceiling {token} of tokens, {block} of blocks ({rates['definition']})"
         console.print(said, markup=False)
 
 
@@ -65,8 +65,8 @@ def _curve(answer: Json) -> Table:
             f"{point['pool_blocks']:,}",
             f"{point['pool_tokens']:,}",
             *([f"{point['pool_gib']:,.1f}"] if gib else []),
-            _rate(point["hit_rate"]),
-            _rate(point["engine_like_hit_rate"]),
+            percent(point["hit_rate"], 4),
+            percent(point["engine_like_hit_rate"], 4),
             "no value" if speed_up is None else f"{speed_up:.2f}x",
         )
     return table
@@ -136,7 +136,8 @@ def _print_breaks(console: Console, breaks: list[Json]) -> None:
             pool = f"in {one['pool_blocks']:,} blocks"
             gains.append((pool, one["hit_rate_before"], one["hit_rate_after"], one["gain_in_pool"]))
         said = (
-            f"{name} {_rate(was)} -> {_rate(now)} ({100 * gain:+.2f} points)" for name, was, now, gain in gains
+            f"{name} {percent(was, 4)} -> {percent(now, 4)} ({100 * gain:+.2f} points)"
+            for name, was, now, gain in gains
         )
         console.print(
             f"reuse breaks: {one['group']}: {one['requests']:,} of {one['of_requests']:,} prompts stop to agree "
@@ -174,15 +175,11 @@ def _pools(pools: list[Json]) -> list[str]:
 
 
 def _rates(pools: list[Json]) -> list[str]:
-    return [_rate(pool["engine_like_hit_rate"]) for pool in pools]
+    return [percent(pool["engine_like_hit_rate"], 4) for pool in pools]
 
 
 def _pool(size: int | None) -> str:
     return "unlimited" if size is None else f"{size:,}"
-
-
-def _rate(value: float | None) -> str:
-    return "no value" if value is None else f"{value:.4%}"
 
 
 def _part(part: int, whole: int) -> str:

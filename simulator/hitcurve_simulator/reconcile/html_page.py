@@ -4,6 +4,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from hitcurve.rate_text import percent
 from hitcurve_simulator.estimate.page_file import write_html
 from hitcurve_simulator.reconcile.table import GAP_TITLES, traffic_name
 
@@ -63,7 +64,7 @@ def write_page(path: Path, answer: dict[str, Any]) -> None:
 
 def _row(row: dict[str, Any]) -> str:
     names = escape(traffic_name(row))
-    rates = ", ".join(f"{name} {_rate(row[name])}" for name in ("ceiling", "prediction", "measurement"))
+    rates = ", ".join(f"{name} {percent(row[name])}" for name in ("ceiling", "prediction", "measurement"))
     unknown = row["gap_points"]["unknown"]
     return (
         f"<h2>{names}</h2>\n"
@@ -91,10 +92,6 @@ def _bar(row: dict[str, Any]) -> str:
         if row[name] is not None and (name == "ceiling" or abs(row[name] - row["ceiling"]) > 0.08)
     )
     return f'<div class="bar">{spans}{marks}</div>'
-
-
-def _rate(value: float | None) -> str:
-    return "no value" if value is None else f"{value:.2%}"
 
 
 def _points(value: float | None) -> str:

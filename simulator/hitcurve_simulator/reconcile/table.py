@@ -7,6 +7,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from hitcurve.printable import printable
+from hitcurve.rate_text import percent
 
 __all__ = ["GAP_TITLES", "print_answer", "traffic_name"]
 
@@ -55,7 +56,7 @@ def _rates(answer: dict[str, Any]) -> Table:
     for title in ("requests", "ceiling", "prediction", "measurement"):
         table.add_column(title, justify="right")
     for row in answer["rows"][:MOST_ROWS]:
-        rates = (_rate(row[name]) for name in ("ceiling", "prediction", "measurement"))
+        rates = (percent(row[name]) for name in ("ceiling", "prediction", "measurement"))
         table.add_row(escape(printable(traffic_name(row))), f"{row['requests']:,}", *rates)
     if len(answer["rows"]) > MOST_ROWS:
         table.caption = f"and {len(answer['rows']) - MOST_ROWS:,} more rows (--json has all of them)"
@@ -74,10 +75,6 @@ def traffic_name(row: dict[str, Any]) -> str:
     """Whose traffic a row is."""
     kinds = (kind for kind in ("engine", "adapter", "tenant") if row[kind] is not None)
     return ", ".join(f"{kind} {row[kind]}" for kind in kinds)
-
-
-def _rate(value: float | None) -> str:
-    return "no value" if value is None else f"{value:.2%}"
 
 
 def _count(value: float | None) -> str:
