@@ -1,14 +1,16 @@
 """One run as ``hitcurve chaos run`` asks for it: engines and drivers opened, ``run.json`` and report written."""
 
-from collections.abc import Sequence
-from contextlib import ExitStack
+import errno
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from hitcurve.errors import UsageError
+from hitcurve.errors import EnvironmentFailed, UsageError
 from hitcurve_chaos.active import ActiveScenario, serve_active
 from hitcurve_chaos.calls import HttpTransport
 from hitcurve_chaos.clock import SystemClock
+from hitcurve_chaos.engine_lock import held_engines
 from hitcurve_chaos.interrupts import ended_like_interrupted
 from hitcurve_chaos.journal import JOURNAL_FILE
 from hitcurve_chaos.opened import opened
@@ -24,6 +26,8 @@ from hitcurve_chaos.scenarios.scenario import Scenario
 from hitcurve_chaos.targets import Target
 
 __all__ = ["RunRequest", "carry_out"]
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +48,10 @@ def carry_out(request: RunRequest, progress: Progress) -> Results:
     request.target.admin_headers()
     if (folder / JOURNAL_FILE).exists():
         raise UsageError(f"{folder} already holds a run; name a new folder with --out.")
-    if request.target.start is None:
-        require_answering(request.target, transport)
-    with ended_like_interrupted(), ExitStack() as stack:
+    engines = [] if request.target.start else [one.engine for one in (request.target, *request.target.replicas)]
+    with held_engines(engines), ended_like_interrupted(), _told_of_a_full_disk(folder), ExitStack() as stack:
+        if request.target.start is None:
+            require_answering(request.target, transport)
         active = ActiveScenario()
         if request.metrics_listen is not None:
             url = stack.enter_context(serve_active(active, request.metrics_listen))
@@ -68,5 +73,20 @@ def carry_out(request: RunRequest, progress: Progress) -> Results:
             until_s=until_s,
             active=active,
         )
-    write_report(folder)
+    with _told_of_a_full_disk(folder):
+        write_report(folder)
     return results
+
+
+@contextmanager
+def _told_of_a_full_disk(folder: Path) -> Iterator[None]:
+    """EnvironmentFailed in place of the OSError of a disk that takes nothing more; faults are undone by then."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        raise EnvironmentFailed(
+            f"{folder} cannot be written ({error.strerror}), so the run ended there, after undoing; make room, "
+            f"and see that nothing is left with 'hitcurve chaos recover {folder}'."
+        ) from error

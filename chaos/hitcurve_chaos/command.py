@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from hitcurve.address import base_address
 from hitcurve.errors import BadFinding, UsageError
 from hitcurve_chaos.calls import HttpTransport
 from hitcurve_chaos.carry_out import RunRequest, carry_out
@@ -124,6 +125,7 @@ def run(
     if dry_run:
         table_console().print(dry_run_table(chosen, planned))
         return
+    annotated = None if grafana is None else _address(grafana)
     for file in (junit, markdown):
         if file is not None and out is not None and file.resolve().parent == out.resolve():
             continue
@@ -147,8 +149,8 @@ def run(
     else:
         table_console().print(verdict_table(results.verdicts, results.skipped))
         print(f"run folder: {request.folder}   report: hitcurve report {request.folder}")
-    if grafana is not None:
-        annotate(grafana, results.verdicts, HttpTransport())
+    if annotated is not None:
+        annotate(annotated, results.verdicts, HttpTransport())
     _tell_finding(results, request.folder, no_skips=no_skips)
 
 
@@ -193,6 +195,13 @@ def recover(
     left = [item.scenario for item in done if not item.undo.restored]
     if left:
         raise BadFinding(f"system not restored: the faults of {', '.join(left)} were not undone; undo by hand.")
+
+
+def _address(grafana: str) -> str:
+    try:
+        return base_address(grafana)
+    except UsageError as error:
+        raise UsageError(f"--grafana: {error}") from error
 
 
 def _duration(text: str) -> float:

@@ -5,6 +5,7 @@ was touched. Load generators of a dead run end by themselves after a while; here
 """
 
 import os
+import platform
 import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from hitcurve_chaos.faults.fault import Undo
 from hitcurve_chaos.faults.left_over import check_record, undo_record
 from hitcurve_chaos.journal import JOURNAL_FILE, Event, JournalEntry, JournalFile, read_journal
 from hitcurve_chaos.run_lock import held
-from hitcurve_chaos.targets import Target, described, require_allowed
+from hitcurve_chaos.targets import Target, described, is_loopback, require_allowed
 
 __all__ = ["Recovered", "end_orphan_loads", "left_over", "recover"]
 
@@ -93,6 +94,13 @@ def _pending(folder: Path, entry: JournalEntry) -> tuple[str, Mapping[str, Any],
             f"{place} does not say which target '{entry.scenario}' acted on; undo it by hand."
         ) from error
     require_allowed(target)
+    machine = entry.detail.get("machine")
+    # Its processes, and what a loopback address means, are of the machine that the run ran on.
+    if machine not in (None, platform.node()) and is_loopback(target.engine):
+        raise UsageError(
+            f"{place} tells of a fault on the machine '{machine}', and this is '{platform.node()}'; "
+            "recover it there."
+        )
     return entry.scenario, record, target
 
 

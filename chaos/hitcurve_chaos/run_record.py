@@ -15,6 +15,7 @@ from hitcurve_chaos.clock import Clock
 from hitcurve_chaos.request_tail import BACKGROUND
 from hitcurve_chaos.run_lock import make_run_folder
 from hitcurve_chaos.targets import Target
+from hitcurve_chaos.whole_file import write_whole
 
 __all__ = ["RunRecord"]
 
@@ -82,7 +83,4 @@ class RunRecord:
         return str(version) if version else None
 
     def _write(self) -> None:
-        path = self._folder / _RUN_FILE
-        draft = path.with_suffix(".json.part")
-        draft.write_text(json.dumps(self._values, indent=1, default=str) + "\n", encoding="utf-8")
-        os.replace(draft, path)
+        write_whole(self._folder / _RUN_FILE, json.dumps(self._values, indent=1, default=str) + "\n")

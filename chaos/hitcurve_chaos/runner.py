@@ -210,17 +210,21 @@ class _Run:
             run.aborted = f"{type(error).__name__}: {error}"
             raise
         finally:
-            if self.active is not None:
-                self.active.end(scenario.name)
-            verdict = conclude(run)
-            driver = self.drivers.of(self.target)
-            if left_silent(run, driver):
-                why_none = self.drivers.why_none(self.target)
-                verdict = with_revival(verdict, revive(scenario.name, driver, why_none, journal, self.progress))
-            self.verdicts.append(verdict)
-            write_verdicts(self.folder, self.verdicts)
-            journal.write(scenario.name, "scenario_finished", **as_json(verdict))
-            self.progress.verdict(verdict)
+            with held_back():
+                self._finish(run, journal)
+
+    def _finish(self, run: ScenarioRun, journal: JournalFile) -> None:
+        name, driver = run.scenario.name, self.drivers.of(self.target)
+        if self.active is not None:
+            self.active.end(name)
+        verdict = conclude(run)
+        if left_silent(run, driver):
+            why_none = self.drivers.why_none(self.target)
+            verdict = with_revival(verdict, revive(name, driver, why_none, journal, self.progress))
+        self.verdicts.append(verdict)
+        write_verdicts(self.folder, self.verdicts)
+        journal.write(name, "scenario_finished", **as_json(verdict))
+        self.progress.verdict(verdict)
 
     def _why_not_started(self) -> str | None:
         """Why no further scenario is started; ``None`` where one may be."""

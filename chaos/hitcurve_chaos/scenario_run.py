@@ -4,6 +4,7 @@ Whatever happens in between, a fault that may have been injected is undone befor
 journal tells it.
 """
 
+import platform
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -108,7 +109,8 @@ class ScenarioRun:
 
     def _with_fault(self, fault: Fault) -> None:
         self.fault = fault
-        self._note("fault_injecting", record=fault.record(), target=describe(self.bench.target))
+        record, target = fault.record(), describe(self.bench.target)
+        self._note("fault_injecting", record=record, target=target, machine=platform.node())
         self.fault_from_s = self.bench.clock.now()
         try:
             self.injection = fault.inject()
@@ -140,7 +142,7 @@ class ScenarioRun:
 
         def before_step(step: Mapping[str, Any]) -> None:
             record, target = fault.record(), describe(self.bench.target)
-            self._note("fault_continuing", record=record, target=target, step=dict(step))
+            self._note("fault_continuing", record=record, target=target, machine=platform.node(), step=dict(step))
 
         watch, hold_s = self.bench.watch, self.bench.settings["hold"]
         if watch.until(self._must_abort, hold_s, tick=lambda: fault.tick(before_step)):

@@ -1,5 +1,6 @@
 """Suites: scenarios with settings, composed in YAML. Built-in ones lie in ``suites/``."""
 
+import difflib
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -50,6 +51,10 @@ def find_suite(names: Sequence[str]) -> Suite:
     """
     suites = [name for name in names if name in SUITES or name.endswith((".yaml", ".yml"))]
     if not suites:
+        for name in names:
+            near = difflib.get_close_matches(name, SUITES, n=1) if name not in SCENARIOS else []
+            if near:
+                raise UsageError(f"there is no scenario or suite '{name}'; did you mean the suite '{near[0]}'?")
         find_scenarios(names)
         return Suite("scenarios", "Scenarios", [Entry(name) for name in names])
     if len(names) > 1:

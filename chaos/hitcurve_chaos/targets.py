@@ -24,6 +24,7 @@ __all__ = [
     "choose_target",
     "describe",
     "described",
+    "is_loopback",
     "load_targets",
     "require_allowed",
 ]
@@ -164,7 +165,7 @@ def require_allowed(target: Target) -> None:
     for replica in target.replicas:
         require_allowed(replica)
     for url in (target.engine, target.admin_url):
-        if not _is_loopback(url):
+        if not is_loopback(url):
             raise UsageError(
                 f"target '{target.name}' is at {url}, which is not this machine; "
                 "add 'allow_chaos: true' to it in the target file if you mean to inject faults there."
@@ -260,7 +261,8 @@ def _url(place: Place) -> str:
         place.wrong(f"is not a URL: {url}", "write one such as http://127.0.0.1:8000")
 
 
-def _is_loopback(url: str) -> bool:
+def is_loopback(url: str) -> bool:
+    """Whether the address is of the machine that asks."""
     host = urlsplit(url).hostname or ""
     if host == "localhost":
         return True

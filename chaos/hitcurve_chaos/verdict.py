@@ -1,13 +1,13 @@
 """The verdict on one scenario, as ``verdicts.json`` holds it (docs/run_folder.md)."""
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from hitcurve_chaos.hypothesis import Judgement
+from hitcurve_chaos.whole_file import write_whole
 
 __all__ = [
     "SKIPPED_FILE",
@@ -88,6 +88,4 @@ def write_skipped(folder: Path, skipped: Sequence[Skipped]) -> None:
 
 
 def _write(path: Path, values: Sequence[Mapping[str, Any]]) -> None:
-    draft = path.with_suffix(".json.part")
-    draft.write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
-    os.replace(draft, path)
+    write_whole(path, json.dumps(values, indent=1) + "\n")

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from hitcurve.reading import CurveState, Reading, RequestWindowRate, WindowRate, as_json
+from hitcurve_chaos import engine_lock
 
 
 @pytest.fixture(scope="session")
@@ -25,6 +26,13 @@ def scripted() -> ModuleType:
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(autouse=True)
+def _own_locks(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stand-in engines have one address in all tests, wherever else these run on this machine."""
+    folder = tmp_path_factory.mktemp("locks")
+    monkeypatch.setattr(engine_lock, "lock_folder", lambda: folder)
 
 
 @pytest.fixture

@@ -1,6 +1,8 @@
 """``hitcurve chaos`` as people and programs call it."""
 
+import errno
 import json
+import os
 import re
 from functools import partial
 from pathlib import Path
@@ -11,7 +13,8 @@ from xml.etree import ElementTree
 import pytest
 
 from hitcurve import cli
-from hitcurve_chaos import carry_out, command
+from hitcurve_chaos import carry_out, command, runner
+from hitcurve_chaos.engine_lock import held_engines
 from hitcurve_chaos.runner import run_planned
 from hitcurve_chaos.scenarios.registry import SCENARIOS
 
@@ -147,6 +150,12 @@ def test_a_dry_run_touches_nothing(acted: Any, targets: str, capsys: pytest.Capt
     ("words", "says"),
     [
         (["reset-prefx-cache"], "there is no scenario 'reset-prefx-cache'; did you mean 'reset-prefix-cache'?"),
+        (["nigthly"], "there is no scenario or suite 'nigthly'; did you mean the suite 'nightly'?"),
+        (
+            ["lora-churn", "--grafana", "ftp://g"],
+            "--grafana: 'ftp://g' is not an address; write http://HOST:PORT.",
+        ),
+        (["lora-churn", "--grafana", "http://me:secret@g"], "--grafana: an address holds a user name or password"),
         (["lora-churn", "--set", "perod=1s"], "there is no scenario parameter 'perod'"),
         (["lora-churn", "--set", "period"], "--set period is not NAME=VALUE"),
         (["lora-churn", "--hold", "long"], "the scenario parameter 'hold' cannot be 'long'"),
@@ -258,3 +267,31 @@ def test_no_figure_of_a_table_is_cut(
     assert set(re.findall(r"\d+\.\d+", verdict["seen"])) <= set(re.findall(r"\d+\.\d+", shown))
     assert chaos("list") == 0
     assert "…" not in capsys.readouterr().out
+
+
+def test_a_full_disk_is_one_sentence_and_exit_3_and_the_fault_is_undone(
+    acted: Any, targets: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*given: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "verdicts.json.part")
+
+    monkeypatch.setattr(runner, "write_verdicts", full)
+    assert chaos(*quick(acted, targets, "lora-churn")) == 3
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        f"hitcurve: {acted.folder} cannot be written (No space left on device), so the run ended there, after "
+        f"undoing; make room, and see that nothing is left with 'hitcurve chaos recover {acted.folder}'."
+    )
+    assert (acted.adapters, acted.running) == (set(), {})
+
+
+def test_a_second_run_on_the_same_engine_is_refused_until_the_first_has_ended(
+    acted: Any, targets: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with held_engines(["http://localhost:1"]):
+        assert chaos(*quick(acted, targets, "lora-churn")) == 2
+    assert capsys.readouterr().err == (
+        "hitcurve: another run of hitcurve chaos is using http://127.0.0.1:1; wait until it has ended, "
+        "or name another target.\n"
+    )
+    assert acted.calls == []
+    assert chaos(*quick(acted, targets, "reset-prefix-cache")) == 0

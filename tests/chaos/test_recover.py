@@ -1,6 +1,7 @@
 """``hitcurve chaos recover``: only after a run that is dead, and only from a journal that says what to undo."""
 
 import json
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -193,3 +194,39 @@ def test_a_folder_that_takes_no_files_is_told_before_anything_is_done(scripted: 
     with pytest.raises(UsageError, match=r"the run folder /proc cannot be written .*; choose another --out"):
         run(scripted, world)
     assert (world.calls, world.started) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("engine", "machine", "refused"),
+    [
+        ("http://127.0.0.1:1", "elsewhere", True),
+        ("http://127.0.0.1:1", platform.node(), False),
+        ("http://127.0.0.1:1", None, False),
+        ("http://10.1.2.3:1", "elsewhere", False),
+    ],
+)
+def test_what_a_run_did_to_its_own_machine_is_recovered_there(
+    engine: str, machine: str | None, *, refused: bool, tmp_path: Path, world: Any
+) -> None:
+    """Else this machine's loopback would be found clean, and the fault taken for undone."""
+    target = {**TARGET, "engine": engine, "allow_chaos": True}
+    path = tmp_path / "journal.jsonl"
+    path.write_text(line_of(record=RECORD, target=target, **({"machine": machine} if machine else {})))
+    before = path.read_bytes()
+    if not refused:
+        (done,) = recover(tmp_path, world, world)
+        assert done.undo.restored
+        return
+    with pytest.raises(UsageError) as told:
+        recover(tmp_path, world, world)
+    assert str(told.value) == (
+        f"{path}:1 tells of a fault on the machine 'elsewhere', and this is '{platform.node()}'; recover it there."
+    )
+    assert path.read_bytes() == before
+
+
+def test_a_run_notes_its_machine_before_each_fault(scripted: ModuleType, world: Any) -> None:
+    run(scripted, world)
+    entries = [e for e in read_journal(world.folder) if e.event in ("fault_injecting", "fault_continuing")]
+    assert len(entries) > 1
+    assert {entry.detail["machine"] for entry in entries} == {platform.node()}

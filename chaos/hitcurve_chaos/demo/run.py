@@ -27,6 +27,7 @@ from hitcurve_chaos.runner import plan, run_scenarios
 from hitcurve_chaos.targets import Adapter, Target
 from hitcurve_chaos.verdict import Verdict
 from hitcurve_chaos.verdict import as_json as verdict_json
+from hitcurve_chaos.whole_file import write_whole
 
 __all__ = ["DemoResult", "run_demo"]
 
@@ -156,6 +157,4 @@ def _reading(exporter_url: str) -> Reading:
 
 
 def _write_json(path: Path, content: dict[str, Any]) -> None:
-    draft = path.with_suffix(".part")
-    draft.write_text(json.dumps(content, indent=1) + "\n")
-    os.replace(draft, path)
+    write_whole(path, json.dumps(content, indent=1) + "\n")

@@ -1,8 +1,6 @@
 """The report page: figures put into the template, written as one file."""
 
-import contextlib
 import json
-import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.resources import files
@@ -26,6 +24,7 @@ from hitcurve_chaos.report.figures import (
     time_range,
 )
 from hitcurve_chaos.report.run_folder import RunFolder, load_run_folder
+from hitcurve_chaos.whole_file import write_whole
 
 __all__ = ["write_report"]
 
@@ -40,13 +39,9 @@ def write_report(folder: Path) -> Path:
     """
     html = _render(load_run_folder(folder))
     path = folder / "report.html"
-    draft = folder / "report.html.part"
     try:
-        draft.write_text(html, encoding="utf-8")
-        os.replace(draft, path)
+        write_whole(path, html)
     except OSError as error:
-        with contextlib.suppress(OSError):
-            draft.unlink()
         raise UsageError(
             f"{path} cannot be written ({error.strerror}); move away what is there, or make the folder writable."
         ) from error
