@@ -84,6 +84,7 @@ def record(folder: Path, rate: float, pictures: Path | None, running: ExitStack)
     ):
         options = ["--minutes", f"{(at_s - since_s) / 60:.1f}", "--at", f"{at_s:.0f}", *chosen]
         options += [word for uid in uids for word in ("--dashboard", uid)]
+        options += ["--run", str(folder / "run")]
         print("take.py", *options)
         if pictures is not None:
             take = [sys.executable, str(Path(__file__).with_name("take.py")), "--prometheus", prometheus_url]

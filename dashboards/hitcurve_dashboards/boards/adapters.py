@@ -10,8 +10,13 @@ _NO_VALUE = "No traffic, or no engine patch"
 _BY = "{{adapter}}"
 
 
-def _query(expr: str, legend: str = _BY) -> Query:
+def _query(expr: str, legend: str) -> Query:
     return Query(expr, legend, may_be_empty=NEEDS_PATCH)
+
+
+def _by_adapter(expr: str) -> Query:
+    """One series an adapter; the base model has no adapter, and a series without a name would have no legend."""
+    return _query(f'label_replace({expr}, "adapter", "base model", "adapter", "")', _BY)
 
 
 _HITS = Row(
@@ -20,9 +25,9 @@ _HITS = Row(
         Panel(
             "Hit rate by adapter",
             "timeseries",
-            "Whose prompts are found? The base model has no name.",
+            "Whose prompts are found, by adapter or without one?",
             (
-                _query(
+                _by_adapter(
                     ratio(
                         "hitcurve_engine_hit_tokens_total", "hitcurve_engine_query_tokens_total", PATCH, "adapter"
                     )
@@ -37,7 +42,7 @@ _HITS = Row(
             "Query tokens by adapter",
             "timeseries",
             "Who brings the traffic?",
-            (_query(rate("hitcurve_engine_query_tokens_total", PATCH, "adapter")),),
+            (_by_adapter(rate("hitcurve_engine_query_tokens_total", PATCH, "adapter")),),
             unit="count:tok/s",
             minimum=0,
             no_value=_NO_VALUE,
@@ -71,7 +76,7 @@ _PRICE = Row(
             "Evicted blocks by adapter",
             "timeseries",
             "Whose blocks are thrown out?",
-            (_query(rate("hitcurve_engine_evicted_blocks_total", PATCH, "adapter")),),
+            (_by_adapter(rate("hitcurve_engine_evicted_blocks_total", PATCH, "adapter")),),
             unit="count:blocks/s",
             minimum=0,
             no_value=_NO_VALUE,
@@ -80,7 +85,7 @@ _PRICE = Row(
             "Recomputed tokens by adapter",
             "timeseries",
             "Who asked again for what had been evicted?",
-            (_query(rate("hitcurve_engine_regret_tokens_total", PATCH, "adapter")),),
+            (_by_adapter(rate("hitcurve_engine_regret_tokens_total", PATCH, "adapter")),),
             unit="count:tok/s",
             minimum=0,
             no_value=_NO_VALUE,

@@ -86,6 +86,7 @@ _RUNS = Row(
             "They come from 'hitcurve dashboards annotate', or from 'hitcurve chaos run --grafana'.",
             tags=("hitcurve-chaos",),
             width=24,
+            height=6,
         ),
     ),
 )

@@ -1,6 +1,7 @@
 """Plain vLLM: what can be seen without the exporter, from the engines' own pages."""
 
 from hitcurve_dashboards.boards.shared import PAGE, PAGE_VARIABLES, either
+from hitcurve_dashboards.grafana.looks import SOURCE_COLOURS, coloured
 from hitcurve_dashboards.grafana.records import Dashboard, Panel, Query, Row
 
 __all__ = ["ENGINE_PAGES"]
@@ -59,6 +60,7 @@ _HITS = Row(
             (Query(_rate("vllm:prompt_tokens_by_source_total", "source"), "{{source}}"),),
             unit="count:tok/s",
             minimum=0,
+            overrides=coloured(SOURCE_COLOURS),
             custom={"stacking": {"group": "A", "mode": "normal"}, "fillOpacity": 60, "lineWidth": 0},
         ),
         Panel(

@@ -10,6 +10,7 @@ __all__ = [
     "CAUSE_CODES",
     "CAUSE_COLOURS",
     "REASON_COLOURS",
+    "SOURCE_COLOURS",
     "STATE_CODES",
     "STATE_COLOURS",
     "coloured",
@@ -51,6 +52,12 @@ REASON_COLOURS: Mapping[str, str] = {
     "unknown": "#8E8E8E",
 }
 """Where a query token went: found, or missed for that reason; where cause and reason are one, so is the colour."""
+SOURCE_COLOURS: Mapping[str, str] = {
+    "local_cache_hit": REASON_COLOURS["hit"],
+    "local_compute": REASON_COLOURS["compulsory"],
+    "external_kv_transfer": "#96D98D",
+}
+"""vLLM's own words for where a prompt token came from."""
 STATE_CODES: Mapping[str, int] = {state: code for code, state in enumerate(STATES, start=1)}
 CAUSE_CODES: Mapping[str, int] = {cause: code for code, cause in enumerate(CAUSES, start=1)}
 """Numbers that a state timeline can plot; they are shown as words and mean nothing else."""
