@@ -13,7 +13,7 @@ from mkdocs.structure.files import File, Files, InclusionLevel
 sys.path.insert(0, str(Path(__file__).parent))
 
 from architecture import architecture_page
-from reference import states_page
+from reference import configuration_page, states_page
 
 ROOT = Path(__file__).resolve().parents[2]
 OUTSIDE = re.compile(r"\]\((?P<up>(?:\.\./)+)(?P<path>[\w./-]+)(?P<anchor>#[\w-]+)?\)")
@@ -32,6 +32,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the generated pages, and list runbooks and scenarios without naming each in mkdocs.yml."""
     for uri, text in (
         ("reference/cli.md", cli_page()),
+        ("reference/configuration.md", configuration_page(ROOT)),
         ("reference/states.md", states_page()),
         ("reference/architecture.md", architecture_page(ROOT)),
     ):

@@ -1,5 +1,7 @@
 """The site builds without a warning: links, anchors, a place for each page; every page leads on."""
 
+import dataclasses
+import inspect
 import os
 import re
 import subprocess
@@ -7,6 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from hitcurve.curve import CurveConfig
+from hitcurve_engine import settings
 
 ARTICLE = re.compile(r"<article.*?</article>|<footer.*?</footer>", re.DOTALL)
 LINK = re.compile(r'href="([^"#?]+\.html)')
@@ -40,6 +45,18 @@ def test_every_page_leads_on_and_shows_its_pictures(site: Path) -> None:
         assert all(link.is_file() for link in onward), page
         images = [image for image in IMAGE.findall(beside) if not image.startswith("data:")]
         assert all((page.parent / image).is_file() for image in images), page
+
+
+def test_generated_pages_hold_what_the_code_says(site: Path) -> None:
+    cli = (site / "reference" / "cli.html").read_text(encoding="utf-8")
+    for command in ("hitcurve load overhead", "hitcurve chaos recover", "hitcurve dashboards annotate"):
+        assert f"Usage: {command} [OPTIONS]" in cli, command
+    configuration = (site / "reference" / "configuration.html").read_text(encoding="utf-8")
+    for field in dataclasses.fields(CurveConfig):
+        assert f"<code>{field.name}</code>" in configuration, field.name
+    for variable in re.findall(r'"(HITCURVE_\w+)"', inspect.getsource(settings.read_settings)):
+        assert variable in configuration, variable
+    assert "max_engines_per_target: 256" in re.sub(r"<[^>]+>", "", configuration)
 
 
 def test_a_page_without_a_place_fails_the_build(repository: Path) -> None:
