@@ -15,20 +15,37 @@ from pathlib import Path
 from typing import Any
 
 from hitcurve.child import ChildProcess
+from hitcurve_loadtests.plan import LoadOptions, plan_load
+from hitcurve_loadtests.planned_trace import write_planned_trace
 from hitcurve_loadtests.profiles.catalogue import find_profile, profile_names
+from hitcurve_simulator.estimate.answer import answer
+from hitcurve_simulator.estimate.estimate import Estimator
+from hitcurve_simulator.estimate.question import Question
+from hitcurve_simulator.estimate.traffic import Reading, load_traffic
+from hitcurve_simulator.traces.tokenizers import tokenizer_by_name
 
 HALF_A_POINT = 0.005
 ADAPTERS = ("ada", "bob", "cyd", "dee")
 FIRST_SEED = 2000
 
 
-def hitcurve(*words: object) -> Any:
-    """What a command of ours answers as JSON."""
-    command = [sys.executable, "-m", "hitcurve", *map(str, words)]
+def load(*words: object) -> dict[str, Any]:
+    """The summary of a load."""
+    command = [sys.executable, "-m", "hitcurve", "load", *map(str, words), "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        sys.exit(f"hitcurve {' '.join(map(str, words))} ended with {done.returncode}: {done.stderr.strip()}")
-    return json.loads(done.stdout) if "--json" in words else None
+        sys.exit(f"hitcurve load {' '.join(map(str, words))} ended with {done.returncode}: {done.stderr.strip()}")
+    summary: dict[str, Any] = json.loads(done.stdout)
+    return summary
+
+
+def estimated_ceiling(trace: Path, warm_up: float) -> float:
+    """What ``hitcurve estimate TRACE --tokenizer bytes --outputs --warm-up SHARE --json`` has for its ceiling."""
+    traffic = load_traffic(
+        [str(trace)], Reading(block_size=16, tokenizer=tokenizer_by_name("bytes")), lambda *_: None
+    )
+    rate: float = answer(Estimator(traffic, True, warm_up), Question(pools=()))["ceiling"]["engine_like"]["token"]
+    return rate
 
 
 def load_adapters(url: str) -> None:
@@ -45,21 +62,19 @@ def ceiling_and_measured(name: str, url: str, folder: Path) -> tuple[float, floa
     expected = spec.expected
     assert expected is not None
     # Of its own, since profiles of one kind and one seed share their texts.
-    words = [name, "--requests", expected.requests, "--seed", FIRST_SEED + profile_names().index(name)]
+    seed = FIRST_SEED + profile_names().index(name)
     trace = folder / f"{name}.jsonl"
-    hitcurve("load", *words, "--host", url, "--planned", trace)
-    found = hitcurve(
-        *("estimate", trace, "--tokenizer", "bytes", "--outputs", "--block-size", 16),
-        *("--warm-up", expected.warm_up / expected.requests, "--json"),
+    write_planned_trace(
+        plan_load(LoadOptions(host=url, profile=name, requests=expected.requests, seed=seed)), trace
     )
     # Of several users, whose chat gets its turn depends on the moment, and with it which turns are warm-up.
     users = 1 if spec.kind == "multi-turn" else 4
     models = [word for adapter in ADAPTERS for word in ("--model", adapter)] if spec.adapters else []
-    summary = hitcurve(
-        *("load", *words, "--host", url, "--users", users, "--warm-up", expected.warm_up, "--max-lag", 60),
-        *(*models, "--json"),
+    summary = load(
+        *(name, "--host", url, "--users", users, "--requests", expected.requests, "--seed", seed),
+        *("--warm-up", expected.warm_up, "--max-lag", 60, *models),
     )
-    return found["ceiling"]["engine_like"]["token"], summary["warm"]["hit_rate"]
+    return estimated_ceiling(trace, expected.warm_up / expected.requests), summary["warm"]["hit_rate"]
 
 
 def main() -> None:

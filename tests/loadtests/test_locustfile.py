@@ -73,7 +73,7 @@ def test_lt_09_and_lt_12_figures_of_workers_arrive_and_no_two_prompts_share_a_bl
     engine: Any, locust: Any, tmp_path: Path
 ) -> None:
     for run in range(2):
-        words = ["--headless", "-u", 4, "-r", 4, "-t", "9s", "-s", 10, "--host", engine.url, "--processes", 4]
+        words = ["--headless", "-u", 4, "-r", 4, "-t", "60s", "-s", 10, "--host", engine.url, "--processes", 4]
         ended(locust(*words, "--requests", 100, "--results", f"{run}.json", "Unique", "--html", f"{run}.html"))
         results = json.loads((tmp_path / f"{run}.json").read_text())
         assert results["requests"] == {"sent": 400, "ok": 400, "failed": 0, "unfinished": 0}
@@ -91,7 +91,8 @@ def test_the_web_interface_has_our_tab(engine: Any, locust: Any) -> None:
     locust(*words, "--autostart", "CustomerService")
     url = f"http://127.0.0.1:{port}"
     deadline = time.monotonic() + 30
-    while len(engine.exchanges) < 3 or not answers(url):
+    # A single user sends its fourth request once three are answered.
+    while len(engine.exchanges) < 4 or not answers(url):
         assert time.monotonic() < deadline
         time.sleep(0.05)
     page, stats = (urllib.request.urlopen(url + path, timeout=10).read() for path in ("/", "/stats/requests"))
@@ -103,6 +104,8 @@ def test_the_web_interface_has_our_tab(engine: Any, locust: Any) -> None:
     assert report.count(b'id="hitcurve"') == 1
     results = json.load(urllib.request.urlopen(f"{url}/hitcurve/results", timeout=10))
     assert results["requests"]["ok"] >= 3
+    metrics = urllib.request.urlopen(f"{url}/hitcurve/metrics", timeout=10).read().decode()
+    assert re.search(r'^hitcurve_load_ttft_seconds_count\{load="locust",worker="0"\} \d', metrics, re.MULTILINE)
 
 
 def test_an_engine_that_does_not_answer_ends_the_test_with_one_sentence(locust: Any) -> None:

@@ -10,12 +10,15 @@ from typing import Any
 import gevent
 from locust.env import Environment
 from locust.runners import WorkerRunner
+from prometheus_client import CollectorRegistry
 
 from hitcurve.errors import HitcurveError
+from hitcurve_loadtests.live_metrics import LiveMetrics
 from hitcurve_loadtests.locust_mode.options import add_options, draw_seed
-from hitcurve_loadtests.locust_mode.running_test import RunningTest
+from hitcurve_loadtests.locust_mode.running_test import MAX_LAG_S, RunningTest
 from hitcurve_loadtests.locust_mode.tab import add_tab
 from hitcurve_loadtests.locust_report import with_section
+from hitcurve_loadtests.summary import RunTotals
 
 __all__ = ["listen"]
 
@@ -52,7 +55,9 @@ class _Listeners:
         elif not (options.user_classes or options.class_picker):
             environment.user_classes = list(self._default_users)
         if environment.web_ui:
-            add_tab(environment, self._results)
+            registry = CollectorRegistry()
+            LiveMetrics(self._totals, registry, load="locust", worker=0, max_lag_s=MAX_LAG_S)
+            add_tab(environment, self._results, registry)
         gevent.spawn(self._watch_hub)
 
     def test_start(self, environment: Environment, **_: Any) -> None:
@@ -68,7 +73,8 @@ class _Listeners:
         except HitcurveError as error:
             _log.error("%s", error)
             environment.process_exit_code = error.exit_code
-            environment.runner.quit()
+            # Once this event is over: a runner that is about to start would go on with it.
+            gevent.spawn(environment.runner.quit)
 
     def test_stop(self, **_: Any) -> None:
         if self._running is not None:
@@ -100,8 +106,15 @@ class _Listeners:
         while True:
             asleep_s = time.perf_counter()
             gevent.sleep(_NAP_S)
-            if self._running is not None:
-                self._running.totals.hub_lagged(time.perf_counter() - asleep_s - _NAP_S)
+            running = self._running
+            if running is not None:
+                running.totals.hub_lagged(time.perf_counter() - asleep_s - _NAP_S)
+                if running.all_answered and self._environment.web_ui is None:
+                    self._environment.runner.quit()
+                    return
+
+    def _totals(self) -> RunTotals:
+        return RunTotals() if self._running is None else self._running.totals
 
 
 def _wanted(tags: set[str], only: list[str] | None, but: list[str] | None) -> bool:

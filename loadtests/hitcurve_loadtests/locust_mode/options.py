@@ -40,7 +40,7 @@ def add_options(parser: Any) -> None:
         type=int,
         default=0,
         env_var="HITCURVE_REQUESTS",
-        help="Users of a process stop when it has sent this many requests; 0 is no limit.",
+        help="Users of a process stop when it has sent so many requests, which ends a headless test; 0: no limit.",
     )
     parser.add_argument(
         "--warm-up",

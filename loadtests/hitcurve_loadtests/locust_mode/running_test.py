@@ -17,10 +17,10 @@ from hitcurve_loadtests.summary import RunTotals, judge
 from hitcurve_loadtests.texts import Texts
 from hitcurve_loadtests.traffic.traffic import Traffic
 
-__all__ = ["RunningTest"]
+__all__ = ["MAX_LAG_S", "RunningTest"]
 
 _CONNECTIONS = 10_000
-_MAX_LAG_S = 0.1
+MAX_LAG_S = 0.1
 
 
 class RunningTest:
@@ -61,6 +61,15 @@ class RunningTest:
         limit: int = self._environment.parsed_options.requests
         return 0 < limit <= self._sent
 
+    @property
+    def all_answered(self) -> bool:
+        """Whether as many requests as all processes may send have ended; known to the process that adds up."""
+        runner, limit = self._environment.runner, int(self._environment.parsed_options.requests)
+        if not limit or isinstance(runner, WorkerRunner):
+            return False
+        processes = runner.worker_count if isinstance(runner, MasterRunner) else 1
+        return self.totals.finished >= limit * max(int(processes), 1)
+
     def send(self, profile: str, prompt: Prompt) -> None:
         """Send it and measure the answer."""
         self._sent += 1
@@ -89,7 +98,7 @@ class RunningTest:
         """The results so far, in the shape of a load's summary as far as they go (docs/loadtests.md)."""
         elapsed_s = (self._ended_s or time.perf_counter()) - self._started_s
         results = self.totals.results(elapsed_s)
-        verdict, reasons = judge(results, _MAX_LAG_S)
+        verdict, reasons = judge(results, MAX_LAG_S)
         whole = self._begun and self._ended_s is not None
         options = self._environment.parsed_options
         return {

@@ -6,6 +6,8 @@ from typing import Any
 
 from flask import request
 from locust.env import Environment
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 
 from hitcurve_loadtests.locust_report import with_section
 from hitcurve_loadtests.report_section import figure_rows
@@ -14,10 +16,13 @@ __all__ = ["add_tab"]
 
 _KEY = "hitcurve"
 _RESULTS = "/hitcurve/results"
+_METRICS = "/hitcurve/metrics"
 
 
-def add_tab(environment: Environment, results: Callable[[], Mapping[str, Any] | None]) -> None:
-    """Add the tab, ``/hitcurve/results`` (JSON), and our section to the report that can be downloaded.
+def add_tab(
+    environment: Environment, results: Callable[[], Mapping[str, Any] | None], registry: CollectorRegistry
+) -> None:
+    """Add the tab, ``/hitcurve/results`` (JSON), ``/hitcurve/metrics`` (Prometheus), our section of the report.
 
     Locust reads ``extended_tabs``, ``extended_tables`` and ``extended_stats`` (Locust 2.47, its example
     extend_web_ui.py).
@@ -31,6 +36,11 @@ def add_tab(environment: Environment, results: Callable[[], Mapping[str, Any] | 
     @web_ui.auth_required_if_enabled  # type: ignore[untyped-decorator]
     def hitcurve_results() -> Any:
         return json.dumps(results()), 200, {"Content-Type": "application/json"}
+
+    @web_ui.app.route(_METRICS)  # type: ignore[untyped-decorator]
+    @web_ui.auth_required_if_enabled  # type: ignore[untyped-decorator]
+    def hitcurve_metrics() -> Any:
+        return generate_latest(registry), 200, {"Content-Type": CONTENT_TYPE_PLAIN_0_0_4}
 
     @web_ui.app.after_request  # type: ignore[untyped-decorator]
     def extend(response: Any) -> Any:

@@ -1,5 +1,6 @@
 """Numbers drawn for a profile: lengths from a range, ranks by popularity."""
 
+import bisect
 import itertools
 import random
 from dataclasses import dataclass
@@ -22,8 +23,7 @@ class Popularity:
     """Draws ranks 0 … count-1; rank r has the weight 1 / (r + 1) ** zipf, so 0 draws all alike."""
 
     def __init__(self, count: int, zipf: float) -> None:
-        self._ranks = range(count)
-        self._weights = list(itertools.accumulate((rank + 1) ** -zipf for rank in self._ranks))
+        self._weights = list(itertools.accumulate((rank + 1) ** -zipf for rank in range(count)))
 
     def draw(self, source: random.Random) -> int:
-        return source.choices(self._ranks, cum_weights=self._weights)[0]
+        return bisect.bisect(self._weights, source.random() * self._weights[-1], 0, len(self._weights) - 1)
