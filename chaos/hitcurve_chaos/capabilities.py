@@ -6,7 +6,7 @@ from typing import Literal
 
 from hitcurve.scrape import fetch
 from hitcurve_chaos.calls import NoAnswer, Transport
-from hitcurve_chaos.engine_counters import read_counters
+from hitcurve_chaos.engine_counters import read_counters, wait_until
 from hitcurve_chaos.opened import Drivers
 from hitcurve_chaos.probe import Probe
 from hitcurve_chaos.targets import Target
@@ -47,6 +47,7 @@ ONE_PIXEL = (
 )
 """An image of one pixel."""
 _TIMEOUT_S = 10.0
+_TELLS_S = 5.0
 _LARGEST_PAGE = 32 * 1024 * 1024
 _MOST_POOL_TOKENS = 400_000
 _DRIVEN = ("pause", "stop", "kill", "kill_core", "start", "memory_limit", "cut_network")
@@ -174,8 +175,7 @@ class Capabilities:
 
     def _no_hash_roots(self) -> str | None:
         """The page of a patched engine tells them; else the environment decides them."""
-        page = fetch(f"{self._target.engine}/metrics", _TIMEOUT_S, _LARGEST_PAGE)
-        if isinstance(page.body, bytes) and b"\nhitcurve_engine_hash_root_info{" in page.body:
+        if self._page_holds(b"\nhitcurve_engine_hash_root_info{"):
             return None
         return self._no_environment()
 
@@ -184,10 +184,14 @@ class Capabilities:
             return "the simulated engine sends no spans"
         if self._target.collector is None:
             return "the target names no 'collector' for which a scenario may stand in"
+        # The engine patch begins to tell with the first request after a start.
+        self._probe.ask(self._probe.new_tokens(8))
+        counts = wait_until(lambda: self._page_holds(b"\nhitcurve_engine_spans_total"), _TELLS_S, every_s=0.2)
+        return None if counts else "the engine counts no spans; it needs the engine patch, with spans on"
+
+    def _page_holds(self, words: bytes) -> bool:
         page = fetch(f"{self._target.engine}/metrics", _TIMEOUT_S, _LARGEST_PAGE)
-        if not isinstance(page.body, bytes) or b"\nhitcurve_engine_spans_total" not in page.body:
-            return "the engine counts no spans; it needs the engine patch, with spans on"
-        return None
+        return isinstance(page.body, bytes) and words in page.body
 
     def _no_replica_kill(self) -> str | None:
         for replica in self._target.replicas:

@@ -1,13 +1,14 @@
 """Replicas that share a cache (a KV store, KV-aware routing) must hash alike: do they begin their chains alike?"""
 
-import itertools
 import re
+from collections.abc import Sequence
 from functools import partial
 
 from hitcurve.errors import UsageError
 from hitcurve.hashing import none_hash
 from hitcurve.scrape import fetch
 from hitcurve_chaos.calls import NoAnswer
+from hitcurve_chaos.engine_counters import wait_until
 from hitcurve_chaos.faults.drill import Numbers
 from hitcurve_chaos.faults.fault import Injection
 from hitcurve_chaos.hypothesis import AtLeast, AtMost, Expectation
@@ -20,36 +21,58 @@ __all__ = ["HASH_SEED_DISAGREEMENT"]
 _ALGORITHM = re.compile(r'prefix_caching_hash_algo="([^"]+)"')
 _FINGERPRINT = re.compile(r'^hitcurve_engine_hash_root_info\{[^}]*fingerprint="([^"]+)"', re.MULTILINE)
 _TIMEOUT_S = 5.0
+_TELLS_S = 5.0
 _LARGEST_PAGE = 32 * 1024 * 1024
 
 
 def _act(bench: Bench, numbers: Numbers) -> Injection:
-    serial = itertools.count(1)
     replicas = [bench.target, *bench.target.replicas]
-    roots, told = [], []
-    for replica in replicas:
-        page = _page(replica)
-        fingerprint = _found(_FINGERPRINT, page)
-        if fingerprint is not None:
-            roots.append(fingerprint.encode())
-            told.append(f"{replica.name}: its page tells {fingerprint}")
-            continue
-        algorithm, version = _found(_ALGORITHM, page), _version(bench, replica)
-        if algorithm is None or version is None:
-            return Injection("unverified", f"replica {replica.name} tells no hash algorithm or no version")
-        seed = bench.driver(replica).environment().get("PYTHONHASHSEED")
+    pages = _pages(bench, replicas)
+    fingerprints = [_found(_FINGERPRINT, page) for page in pages]
+    told = [f"{one.name}: its page tells {found}" for one, found in zip(replicas, fingerprints, strict=True)]
+    roots = len(set(fingerprints))
+    if None in fingerprints:
+        # A fingerprint is not to be compared with a root: where one replica tells none, all are worked out.
+        pairs = zip(replicas, pages, strict=True)
         try:
-            # What an engine draws for itself is another root for each of them.
-            roots.append(none_hash(algorithm, seed, version, partial(_drawn, next(serial))))
-        except UsageError as error:
-            return Injection("unverified", f"the hashes of replica {replica.name} are not known ({error})")
-        told.append(f"{replica.name}: {algorithm}, PYTHONHASHSEED {'set' if seed is not None else 'not set'}")
-    numbers["replicas"], numbers["roots"] = len(roots), len(set(roots))
-    return applied(f"the roots of {len(roots)} replicas were compared ({'; '.join(told)})")
+            found = [_worked_out(bench, *pair, number) for number, pair in enumerate(pairs, start=1)]
+        except LookupError as error:
+            return Injection("unverified", str(error))
+        told, roots = [words for _, words in found], len({root for root, _ in found})
+    numbers["replicas"], numbers["roots"] = len(replicas), roots
+    return applied(f"the roots of {len(replicas)} replicas were compared ({'; '.join(told)})")
+
+
+def _worked_out(bench: Bench, replica: Target, page: str, number: int) -> tuple[bytes, str]:
+    """The root by algorithm, version and environment, in bytes and words; LookupError where one is unknown."""
+    algorithm, version = _found(_ALGORITHM, page), _version(bench, replica)
+    if algorithm is None or version is None:
+        raise LookupError(f"replica {replica.name} tells no hash algorithm or no version")
+    seed = bench.driver(replica).environment().get("PYTHONHASHSEED")
+    try:
+        # What an engine draws for itself is another root for each of them.
+        root = none_hash(algorithm, seed, version, partial(_drawn, number))
+    except UsageError as error:
+        raise LookupError(f"the hashes of replica {replica.name} are not known ({error})") from error
+    return root, f"{replica.name}: {algorithm}, PYTHONHASHSEED {'set' if seed is not None else 'not set'}"
 
 
 def _drawn(number: int, count: int) -> bytes:
     return number.to_bytes(count)
+
+
+def _pages(bench: Bench, replicas: Sequence[Target]) -> list[str]:
+    """The replicas' pages after a request: an engine patch tells the root with the first one."""
+    for replica in replicas:
+        bench.probe.ask(bench.probe.new_tokens(4), engine=replica.engine)
+    pages: list[str] = []
+
+    def all_tell_or_none() -> bool:
+        pages[:] = [_page(replica) for replica in replicas]
+        return len({_found(_FINGERPRINT, page) is None for page in pages}) == 1
+
+    wait_until(all_tell_or_none, _TELLS_S, every_s=0.2)
+    return pages
 
 
 def _page(replica: Target) -> str:
