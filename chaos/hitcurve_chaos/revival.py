@@ -1,14 +1,17 @@
 """An engine that a scenario has left silent: started again where a driver can do that, or told of."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from hitcurve_chaos.conclusion import NOT_RESTORED
 from hitcurve_chaos.drivers.driver import Driver, DriverFailed
+from hitcurve_chaos.engine_counters import wait_until
 from hitcurve_chaos.faults.fault import Undo
 from hitcurve_chaos.interrupts import held_back
 from hitcurve_chaos.journal import Journal
 from hitcurve_chaos.progress import Progress
 from hitcurve_chaos.scenario_run import INTERRUPTED, ScenarioRun
+from hitcurve_chaos.scenarios.scenario import Bench
 from hitcurve_chaos.verdict import Verdict
 
 __all__ = ["left_silent", "revive", "with_revival"]
@@ -25,8 +28,9 @@ def left_silent(run: ScenarioRun, driver: Driver | None) -> bool:
     return run.answered is False or (ending is not None and ending.for_good)
 
 
-def revive(scenario: str, driver: Driver | None, why_none: str, journal: Journal, progress: Progress) -> Undo:
-    """Start the silent engine again; what became of it."""
+def revive(run: ScenarioRun, driver: Driver | None, why_none: str, journal: Journal, progress: Progress) -> Undo:
+    """Start the silent engine again and wait until it completes a request; what became of it."""
+    scenario, bench = run.scenario.name, run.bench
     if driver is None:
         return Undo(False, f"the engine completes no request, and nothing may start it ({why_none})")
     if "start" not in driver.can:
@@ -38,7 +42,13 @@ def revive(scenario: str, driver: Driver | None, why_none: str, journal: Journal
             driver.start()
         except DriverFailed as error:
             return Undo(False, str(error))
+        if not wait_until(_answers(bench), bench.settings["recover_within"], sleep=bench.clock.sleep, every_s=1.0):
+            return Undo(False, "the engine was started again and completes no request")
     return Undo(True, "the engine was started again")
+
+
+def _answers(bench: Bench) -> Callable[[], bool]:
+    return lambda: bench.probe.ask(bench.probe.new_prompt(4)).completed
 
 
 def with_revival(verdict: Verdict, revival: Undo) -> Verdict:

@@ -220,7 +220,7 @@ class _Run:
         verdict = conclude(run)
         if left_silent(run, driver):
             why_none = self.drivers.why_none(self.target)
-            verdict = with_revival(verdict, revive(name, driver, why_none, journal, self.progress))
+            verdict = with_revival(verdict, revive(run, driver, why_none, journal, self.progress))
         self.verdicts.append(verdict)
         write_verdicts(self.folder, self.verdicts)
         journal.write(name, "scenario_finished", **as_json(verdict))

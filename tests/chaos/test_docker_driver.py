@@ -24,9 +24,13 @@ from hitcurve_chaos.carry_out import RunRequest, carry_out
 from hitcurve_chaos.clock import SystemClock
 from hitcurve_chaos.drivers.docker_container import DockerContainer
 from hitcurve_chaos.drivers.driver import DriverFailed
+from hitcurve_chaos.faults.fault import Injection
 from hitcurve_chaos.journal import JournalFile
+from hitcurve_chaos.parameters import resolve
 from hitcurve_chaos.progress import Silent
 from hitcurve_chaos.recover import recover
+from hitcurve_chaos.scenarios.drills import drill
+from hitcurve_chaos.scenarios.scenario import Bench, Story
 from hitcurve_chaos.suite import Entry, Suite, plan_suite
 from hitcurve_chaos.targets import Target, describe
 
@@ -145,6 +149,29 @@ def test_recover_restores_a_container_that_a_dead_run_has_left(
     _await_listening(engine)
     assert _state(engine) == before
     assert recover(tmp_path, SystemClock(), HttpTransport()) == []
+
+
+def test_a_container_that_a_scenario_kills_is_told_of_and_runs_again_at_the_end(
+    client: Any, engine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", _address(client))
+
+    def die(bench: Bench, numbers: dict[str, Any]) -> Injection:
+        engine.kill()
+        engine.wait(timeout=START_S)
+        return Injection("applied", "the container died of it")
+
+    story = Story("It dies.", "Nothing.", "None.", "None.")
+    deadly = drill(name="deadly", title="D", expected="E.", act=die, expectations=(), story=story, needs=())
+    planned = [(deadly, resolve(deadly.all_parameters(), {"recover_within": "20s"}))]
+    target = _target(engine, docker=DockerAccess(container=engine.id))
+    assert DockerContainer(DockerAccess(container=engine.id)).ending() is None
+    (verdict,) = carry_out(RunRequest(target, planned, tmp_path / "run", 7), Silent()).verdicts
+    assert (verdict.verdict, verdict.restored) == ("bad", True)
+    assert verdict.problems[0] == (
+        "the engine completed no request after the fault: it ended with exit code 137 in its container"
+    )
+    assert HttpTransport().send("GET", f"{target.engine}/health").status == 200
 
 
 def _target(engine: Any, **changes: Any) -> Target:
