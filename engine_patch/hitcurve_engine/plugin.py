@@ -7,6 +7,7 @@ with the first lookup of a cache manager, hence in engine processes only, and af
 import logging
 import os
 
+from hitcurve_engine.metrics.first_token import FirstTokens
 from hitcurve_engine.metrics.front_end import prepare_front_end
 from hitcurve_engine.probes.install import Hooks
 from hitcurve_engine.recording.recorder import Recorder
@@ -17,11 +18,12 @@ __all__ = ["hooks", "register", "unregister"]
 
 _log = logging.getLogger("hitcurve.engine")
 _hooks: Hooks | None = None
+_first_tokens: FirstTokens | None = None
 
 
 def register() -> None:
     """Hook into vLLM unless that is done or switched off. Never raises."""
-    global _hooks
+    global _first_tokens, _hooks
     if _hooks is not None:
         return
     try:
@@ -29,9 +31,11 @@ def register() -> None:
         settings = read_settings(os.environ)
         if not settings.enabled:
             return
+        switch = Switch()
         if settings.metrics:
             prepare_front_end(os.environ)
-        switch = Switch()
+            _first_tokens = FirstTokens(switch)
+            _first_tokens.install()
         _hooks = Hooks(switch, lambda shape: Recorder(shape, settings, switch))
         _hooks.install()
     except Exception as error:
@@ -40,7 +44,10 @@ def register() -> None:
 
 def unregister() -> None:
     """Take the hooks off again, as far as nobody wrapped them in turn."""
-    global _hooks
+    global _first_tokens, _hooks
+    if _first_tokens is not None:
+        _first_tokens.remove()
+        _first_tokens = None
     if _hooks is not None:
         _hooks.remove()
         _hooks = None

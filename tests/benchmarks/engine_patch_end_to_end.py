@@ -1,15 +1,18 @@
 """What the engine patch costs a whole vLLM: ``python tests/benchmarks/engine_patch_end_to_end.py``.
 
 The tiny model of the demo on the CPU, where no time of a GPU hides anything: prompts of 512 tokens, four tokens
-out, 8 requests at a time, blocks of 32 tokens in a pool of 192. Short slices with and without the patch alternate
-in one process. Per case one JSON line; ratios are without over with, so that 0.99 is 1 % slower. Where three
-numbers are given they are the median over the pairs and its 95 % interval.
+out, 8 requests at a time, blocks of 32 tokens in a pool of 192. Slices of about 0.2 s with and without the patch
+alternate in one process. Per case one JSON line; ratios are without over with, so that 0.99 is 1 % slower. Where
+three numbers are given they are the median over the pairs and its 95 % interval. The default takes three minutes.
 
 - ``throughput_ratio``: requests per second of wall time; what else the machine does disturbs it.
 - ``quiet_throughput_ratio``: the same between the first deciles of all slices, the least disturbed ones.
-- ``engine_cpu_ratio``: CPU time of the engine's own thread (scheduler and model); much steadier, but blind to its
+- ``engine_cpu_ratio``: CPU time of the engine's own thread (scheduler and model); steadier, but blind to its
   waiting for the interpreter's lock.
-- ``patch_threads_us``: CPU time per request of the patch's threads, which run beside it.
+- ``process_cpu_ratio``: the same with the patch's threads in the engine's process added, as if all that they
+  compute kept the engine waiting; ``quiet_process_cpu_ratio`` between first deciles.
+- ``threads_us``: CPU time per request of these threads; ``threads_us_unpatched`` is what the measuring itself
+  makes them do. ``replay_us``: of the process that replays and sends spans.
 
 ``--collector`` sends spans as well, one for every request: ``good`` takes them, ``dead`` does not listen, ``slow``
 accepts and never answers, ``resetting`` resets every connection. ``--protocol`` is that of OTLP. The last line
@@ -156,7 +159,7 @@ def case_of(options: argparse.Namespace, result: dict[str, Any]) -> dict[str, An
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pairs", type=int, default=60)
+    parser.add_argument("--pairs", type=int, default=80)
     parser.add_argument("--shares", type=float, nargs="+", default=[0.0, 0.9], help="of the prompt that is cached")
     parser.add_argument("--collector", choices=COLLECTORS, help="send spans to one that is like this")
     parser.add_argument("--protocol", choices=("http/protobuf", "grpc"), default="http/protobuf")

@@ -15,7 +15,7 @@ import statistics
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -32,7 +32,9 @@ BLOCK_SIZE = 32
 POOL_BLOCKS = 192
 PROMPT_BLOCKS = 16
 OUTPUT_TOKENS = 4
-REQUESTS = 24
+SLICE_REQUESTS = {0.0: 50}
+"""By share of the prompt that is cached: slices must be longer than the pauses of the patch's thread (0.05 s)."""
+MOST_SLICE_REQUESTS = 150
 FLUSH_S = 60.0
 COUNTERS = [
     f"hitcurve_engine_{name}_total" for name in ("requests", "query_tokens", "hit_tokens", "spans", "errors")
@@ -88,7 +90,7 @@ class Bench:
         while engine.has_unfinished_requests():
             engine.step()
 
-    def slice(self, on: bool, shared: list[int]) -> Slice:
+    def slice(self, on: bool, shared: list[int], requests: int) -> Slice:
         """Reset, fill the pool, then measure."""
         self.switch(True)
         assert self.llm.reset_prefix_cache()
@@ -96,7 +98,7 @@ class Bench:
         self.serve([new_prompt([]) for _ in range(POOL_BLOCKS // PROMPT_BLOCKS + 2)])
         if shared:
             self.serve([new_prompt(shared)])
-        prompts = [new_prompt(shared) for _ in range(REQUESTS)]
+        prompts = [new_prompt(shared) for _ in range(requests)]
         assert self.recorder.flush(FLUSH_S)
         replay_began, threads_began = self.replay_cpu_s(), threads_cpu_s()
         cpu_began, began = time.thread_time(), time.perf_counter()
@@ -137,9 +139,13 @@ def interval(values: list[float]) -> list[float]:
     return [round(value, 4) for value in (statistics.median(ordered), low, high)]
 
 
-def quiet(slices: list[Slice]) -> float:
-    """Wall time of the slices that were least disturbed: what else runs can only make one longer."""
-    return statistics.quantiles((one.wall_s for one in slices), n=10)[0]
+def quiet(seconds: Iterable[float]) -> float:
+    """Of the slices that were least disturbed: what else runs can only make one longer."""
+    return statistics.quantiles(seconds, n=10)[0]
+
+
+def quiet_ratio(off: list[Slice], on: list[Slice], time_of: Callable[[Slice], float]) -> float:
+    return round(quiet(map(time_of, off)) / quiet(map(time_of, on)), 4)
 
 
 def process_cpu_s(one: Slice) -> float:
@@ -147,18 +153,19 @@ def process_cpu_s(one: Slice) -> float:
     return one.cpu_s + one.threads_cpu_s
 
 
-def per_request(seconds: Iterable[float]) -> float:
-    """Microseconds a request, the median over slices."""
-    return round(statistics.median(seconds) / REQUESTS * 1e6, 1)
-
-
 def measure(bench: Bench, share: float, pairs: int) -> dict[str, Any]:
     """Pairs of slices, patched and unpatched, in turns."""
     shared = new_prompt([])[: round(PROMPT_BLOCKS * share) * BLOCK_SIZE]
+    requests = SLICE_REQUESTS.get(share, MOST_SLICE_REQUESTS)
     taken: dict[bool, list[Slice]] = {True: [], False: []}
-    for number in range(-2, pairs):
+
+    def per_request(seconds: Iterable[float]) -> float:
+        """Microseconds, the median over slices."""
+        return round(statistics.median(seconds) / requests * 1e6, 1)
+
+    for number in range(-1, pairs):
         for on in (True, False) if number % 2 else (False, True):
-            one = bench.slice(on, shared)
+            one = bench.slice(on, shared, requests)
             if number >= 0:
                 taken[on].append(one)
     bench.switch(True)
@@ -167,15 +174,16 @@ def measure(bench: Bench, share: float, pairs: int) -> dict[str, Any]:
     return {
         "hit_share": share,
         "pairs": pairs,
-        "requests_per_slice": REQUESTS,
-        "unpatched_requests_per_s": round(REQUESTS / statistics.median(one.wall_s for one in off), 1),
+        "requests_per_slice": requests,
+        "unpatched_requests_per_s": round(requests / statistics.median(one.wall_s for one in off), 1),
         "throughput_ratio": interval([without.wall_s / patched.wall_s for without, patched in both]),
-        "quiet_throughput_ratio": round(quiet(off) / quiet(on), 4),
+        "quiet_throughput_ratio": quiet_ratio(off, on, lambda one: one.wall_s),
         "unpatched_engine_cpu_us": per_request(one.cpu_s for one in off),
         "engine_cpu_ratio": interval([without.cpu_s / patched.cpu_s for without, patched in both]),
         "process_cpu_ratio": interval(
             [process_cpu_s(without) / process_cpu_s(patched) for without, patched in both]
         ),
+        "quiet_process_cpu_ratio": quiet_ratio(off, on, process_cpu_s),
         "threads_us": per_request(one.threads_cpu_s for one in on),
         "threads_us_unpatched": per_request(one.threads_cpu_s for one in off),
         "replay_us": per_request(one.replay_cpu_s for one in on),

@@ -26,9 +26,9 @@ RawEvent = tuple[Any, ...]
 LOOKUP: Final = 0
 """(kind, at_s, request, number of tokens, hit tokens, result of the lookup | None, hashes of the request)"""
 SCHEDULED: Final = 1
-"""(kind, at_s, request, admitted hit tokens | None, external hit tokens)"""
+"""(kind, at_s, request_id, admitted hit tokens | None, external hit tokens)"""
 TAKEN: Final = 2
-"""(kind, at_s, blocks handed out, how many, request | None): those that held content are evicted"""
+"""(kind, at_s, ids of the blocks handed out, request_id | None): those that held content are evicted"""
 STORED: Final = 3
 """(kind, at_s, request, group, first index, end index, hashes, blocks, index of the first of them, mask | None)"""
 FREED: Final = 4

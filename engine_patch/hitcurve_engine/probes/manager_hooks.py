@@ -109,7 +109,7 @@ def _on_allocation(original: Method, switch: Switch) -> Method:
                     admitted = args[admitted_at]
                 if len(probe.events) < probe.limit:
                     external = kwargs.get("num_external_computed_tokens", 0)
-                    probe.events.append((SCHEDULED, monotonic(), request, admitted, external))
+                    probe.events.append((SCHEDULED, monotonic(), request.request_id, admitted, external))
                 else:
                     probe.overflow()
             except Exception as error:

@@ -7,8 +7,7 @@ stand-ins for salt and images once per request, every hash and every token once.
   any of these;
 - ``(LOOKUP, at_s, request_id, tokens, hit tokens, skipped, prefix | None, remembered, first_hash | None, hashes,
   first_block, block_tokens, found block ids by group | None)``;
-- ``(SCHEDULED, at_s, request_id, admitted hit tokens | None, external hit tokens)``;
-- ``(TAKEN, at_s, block ids, request_id | None)``;
+- of the kinds SCHEDULED and TAKEN: the raw event as it is;
 - ``(STORED, at_s, request_id, group, first index, block ids, mask | None, first_hash, hashes, first_block,
   block_tokens)``;
 - ``(FREED, at_s, request_id, status, None | (prompt tokens, cached tokens, external tokens, trace carrier, arrival
@@ -32,9 +31,7 @@ from hitcurve_engine.probes.events import (
     GAP,
     LOOKUP,
     RESET,
-    SCHEDULED,
     STORED,
-    TAKEN,
     RawEvent,
 )
 from hitcurve_engine.recording.block_reading import blocks_by_group
@@ -87,22 +84,28 @@ class EventReader:
         self._prefixes: KnownPrefixes[bool] = KnownPrefixes()
         self._plain = PlainRequests()
         self._names: dict[int, tuple[Any, str]] = {}
-        readers = (self._lookup, self._scheduled, self._taken, self._stored, self._freed, self._reset)
-        self._readers: tuple[Callable[..., None], ...] = (
-            *readers,
-            self._evict_blocks,
-            self._gap,
-            self._adapter,
-        )
+        self._readers: dict[int, Callable[..., None]] = {
+            LOOKUP: self._lookup,
+            STORED: self._stored,
+            FREED: self._freed,
+            RESET: self._reset,
+            EVICT_BLOCKS: self._evict_blocks,
+            GAP: self._gap,
+            ADAPTER: self._adapter,
+        }
 
     def read(self, event: RawEvent, into: list[PlainEvent]) -> None:
         """Append what becomes of an event. An own error is counted and the event dropped; too many turn it off."""
+        reader = self._readers.get(event[0])
+        if reader is None:
+            into.append(event)
+            return
         try:
-            self._readers[event[0]](into, *event[1:])
+            reader(into, *event[1:])
         except UnknownShape as error:
             self._switch.fail("replay", error)
         except Exception as error:
-            place = f"reading.{self._readers[event[0]].__name__.strip('_')}"
+            place = f"reading.{reader.__name__.strip('_')}"
             if self._switch.note(place, error) >= MOST_ERRORS:
                 self._switch.turn_off(f"{MOST_ERRORS} errors in {place}")
 
@@ -126,16 +129,6 @@ class EventReader:
             first_block, read = self._tokens(sent, request, known, tokens // size)
         asked = (LOOKUP, at_s, request.request_id, tokens, hit, skips_lookup(request))
         into.append((*asked, prefix, remembered, first_hash, new, first_block, read, found))
-
-    def _scheduled(
-        self, into: list[PlainEvent], at_s: float, request: Any, admitted: int | None, external: int
-    ) -> None:
-        self._open(request, into)
-        into.append((SCHEDULED, at_s, request.request_id, admitted, external))
-
-    def _taken(self, into: list[PlainEvent], at_s: float, blocks: Sequence[Any], count: int, request: Any) -> None:
-        ids = [block.block_id for block in blocks[:count]]
-        into.append((TAKEN, at_s, ids, None if request is None else request.request_id))
 
     def _stored(
         self,

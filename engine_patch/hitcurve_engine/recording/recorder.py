@@ -30,7 +30,8 @@ _log = logging.getLogger("hitcurve.engine")
 
 CLOSE_S: Final = 5.0
 """The whole of a shutdown: the rest of the queue, and every sink."""
-POLL_S: Final = 0.2
+POLL_S: Final = 0.05
+"""Longer pauses cost more: the engine's objects that events refer to live on, and push others out of the caches."""
 SLICE_S: Final = 0.001
 PAUSE_S: Final = 0.0001
 TICK_S: Final = 1.0
@@ -74,6 +75,7 @@ class Recorder:
         self._reader = EventReader(shape, switch, isolated=settings.isolated)
         self._thread: threading.Thread | None = None
         self._ending = threading.Event()
+        self._wake = threading.Event()
         self._drained = threading.Condition()
         self._asked = self._replayed = 0
         self._close_by = float("inf")
@@ -104,12 +106,14 @@ class Recorder:
         with self._drained:
             self._asked += 1
             asked = self._asked
+            self._wake.set()
             return self._drained.wait_for(lambda: self._replayed >= asked, timeout_s)
 
     def close(self, timeout_s: float = CLOSE_S) -> None:
         """Empty the queue, close the sinks, end the thread; returns in time whatever they do."""
         self._close_by = monotonic() + timeout_s
         self._ending.set()
+        self._wake.set()
         thread, process = self._thread, self._process
         if thread is not None and thread is not threading.current_thread():
             thread.join(timeout_s)
@@ -120,6 +124,7 @@ class Recorder:
         """Let the thread end by itself once the queue is empty, without waiting for it."""
         self._close_by = monotonic() + CLOSE_S
         self._ending.set()
+        self._wake.set()
 
     def after_fork(self) -> None:
         """In a forked child: neither the thread nor what the sinks hold came along; begin anew when needed."""
@@ -128,6 +133,7 @@ class Recorder:
             self._process = None
         self._thread = None
         self._ending = threading.Event()
+        self._wake = threading.Event()
         self._drained = threading.Condition()
         self._asked = self._replayed = 0
         self._host = ReplayHost(self._shape, self._settings, self._switch)
@@ -140,7 +146,9 @@ class Recorder:
         try:
             target = self._open_target()
             next_tick = monotonic() + TICK_S
-            while not self._ending.wait(POLL_S):
+            while not self._ending.is_set():
+                self._wake.wait(POLL_S)
+                self._wake.clear()
                 self._drain(target)
                 if monotonic() >= next_tick:
                     self._tick(target)

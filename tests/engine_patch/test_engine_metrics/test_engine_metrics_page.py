@@ -13,7 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hitcurve.engine_patch_catalogue import ENGINE_PATCH_CATALOGUE, ENGINE_PATCH_LABELS, EnginePatchMetric
+from hitcurve.engine_patch_catalogue import (
+    ENGINE_PATCH_CATALOGUE,
+    ENGINE_PATCH_LABELS,
+    FIRST_TOKEN,
+    EnginePatchMetric,
+)
 from hitcurve.readers import read_page
 from hitcurve_engine.ledger import MISS_REASONS, Outcome
 from hitcurve_engine.metrics.adapter_labels import AdapterLabels
@@ -309,7 +314,7 @@ def test_hits_and_misses_add_up_to_queries_whatever_comes(finished: list[Outcome
     )
 
 
-@pytest.mark.parametrize("metric", ENGINE_PATCH_CATALOGUE, ids=lambda metric: metric.name)
+@pytest.mark.parametrize("metric", [*ENGINE_PATCH_CATALOGUE, FIRST_TOKEN], ids=lambda metric: metric.name)
 def test_a_name_follows_the_rules(metric: EnginePatchMetric) -> None:
     assert re.fullmatch(r"hitcurve_engine_[a-z0-9]+(_[a-z0-9]+)*", metric.name)
     assert metric.name.endswith("_total") == (metric.kind == "counter")
@@ -325,5 +330,5 @@ def test_the_document_lists_what_the_catalogue_lists(repository: Path) -> None:
     rows = re.findall(r"^\| `(hitcurve_engine_\w+)` \| (\w+) \| (.*?) \| (.*?) \|$", text, re.MULTILINE)
     assert rows == [
         (one.name, one.kind, ", ".join(f"`{label}`" for label in one.labels) or "–", one.help)
-        for one in ENGINE_PATCH_CATALOGUE
+        for one in (*ENGINE_PATCH_CATALOGUE, FIRST_TOKEN)
     ]

@@ -94,7 +94,8 @@ def test_the_answer_is_the_same_object(
     name: str, place: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     module, make = HOOKS[name]
-    switch, calls, result = Switch(), [], ([object()], 16)
+    switch, calls, block = Switch(), [], SimpleNamespace(block_id=1)
+    result: Any = [block] if name == "get_new_blocks" else ([block], 16)
     hook = make(original_of(name, result, calls), switch)
     start: Callable[..., Any] = planted if place == "start" else list
     probe = Probe(0 if place == "full" else 10, 16, start, copies=False)
@@ -188,7 +189,7 @@ def test_a_fault_at_the_hits_of_a_connector(
     request = make_request("r", SHARED)
     assert engine.admit(request) == 0
     with caplog.at_level(logging.WARNING):
-        engine.recorder.probe.events.append((SCHEDULED, 1e9, request, 0, 32))
+        engine.recorder.probe.events.append((SCHEDULED, 1e9, request.request_id, 0, 32))
         assert engine.recorder.flush()
     assert engine.switch.active
     assert engine.switch.errors == {"replay.scheduled": 1}
