@@ -1,5 +1,6 @@
 """The probable cause of a change, from what else the engine showed around its onset."""
 
+import math
 from array import array
 from collections import deque
 from collections.abc import Sequence
@@ -110,17 +111,20 @@ class Signals:
         for column in _LEARNT:
             self._usual[column] += gain * (row[column] - self._usual[column])
 
-    def _around(self, from_s: float) -> _Window:
-        """Scrapes from the onset on, with the one at which it began."""
+    def _around(self, from_s: float, to_s: float = math.inf) -> _Window:
+        """Scrapes from the onset on, with the one at which it began, up to ``to_s``."""
         rows, number = self._rows, len(self._adapters)
         while number and rows[(number - 1) * _WIDTH] >= from_s:
             number -= 1
-        found = [rows[at * _WIDTH : (at + 1) * _WIDTH] for at in range(number, len(self._adapters))]
-        return _Window(found, list(self._adapters)[number:])
+        end = len(self._adapters)
+        while end > number and rows[(end - 1) * _WIDTH] > to_s:
+            end -= 1
+        found = [rows[at * _WIDTH : (at + 1) * _WIDTH] for at in range(number, end)]
+        return _Window(found, list(self._adapters)[number:end])
 
-    def pool_pressed(self, from_s: float) -> bool:
+    def pool_pressed(self, from_s: float, to_s: float = math.inf) -> bool:
         """Evictions or preemptions per second, or the pool's usage, jumped."""
-        window = self._around(from_s).with_traffic()
+        window = self._around(from_s, to_s).with_traffic()
         requests, seconds = window.total(_REQUESTS), window.total(_SECONDS)
         if requests <= 0 or seconds <= 0:
             return False
@@ -132,9 +136,9 @@ class Signals:
         usage = window.most(_USAGE)
         return usage >= _FULL_USAGE and usage >= self._usual[_USAGE] + _USAGE_JUMP
 
-    def adapters_churned(self, from_s: float) -> bool:
+    def adapters_churned(self, from_s: float, to_s: float = math.inf) -> bool:
         """Adapters are in use that were not in use while the curve was healthy, more than usual."""
-        window = self._around(from_s)
+        window = self._around(from_s, to_s)
         return window.total(_NEW_ADAPTERS) > _JUMP * self._usual[_NEW_ADAPTERS] * len(window)
 
     def _adapters_keep_coming(self, window: _Window) -> bool:
@@ -155,6 +159,10 @@ class Signals:
         pace = (requests / seconds) / (usual_requests / usual_s)
         length = (window.total(_QUERIES) / requests) / (self._usual[_QUERIES] / usual_requests)
         return not (1 / _SHIFT < pace < _SHIFT and 1 / _LONGER_PROMPTS < length < _LONGER_PROMPTS)
+
+    def blocks_lost(self, from_s: float, to_s: float) -> bool:
+        """Evictions, preemptions or fresh adapters tell that blocks were lost within a stretch of time."""
+        return self.adapters_churned(from_s, to_s) or self.pool_pressed(from_s, to_s)
 
     def of_change(self, from_s: float) -> Cause:
         """Cause of a fall or of swings that began at ``from_s``."""

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from hitcurve.curve.approach import Approaches
 from hitcurve.curve.batch import Batch, Sum
 from hitcurve.curve.config import CurveConfig
 from hitcurve.curve.noise import Noise
@@ -13,6 +14,7 @@ _MOST_BINS = 48
 _LEAST_CLIMB = 0.05
 _LEAST_SCRAPES = 4
 _CLIMB_ERRORS = 2.0
+_SHARE_OF_REACHED = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,15 @@ class Climb:
         self._bins: list[Sum] = []
         self._width = 1.0
         self.total = Sum()
+        self._asked = 0.0
+
+    @property
+    def grown(self) -> bool:
+        """Whether there is a sixteenth more evidence than when this last was true."""
+        if self.total.scrapes < _LEAST_SCRAPES or self.total.requests < self._asked * (1 + 1 / 16):
+            return False
+        self._asked = self.total.requests
+        return True
 
     def add(self, batch: Batch, effective: float) -> None:
         self.total.add(batch, effective)
@@ -57,42 +68,35 @@ class Climb:
             return False
         return any(trend.climbing for trend in (self.whole(noise), self._late(noise)) if trend)
 
+    def climbs_on(self, noise: Noise, config: CurveConfig) -> bool:
+        """The curve read flat too early: all of its evidence says that it has a good part still to climb."""
+        return Approaches(self._bins, noise).doubt_of_level(config.flat_rise) >= config.climb_doubt
+
+    def misses(self, former: float, rate: float, noise: Noise, config: CurveConfig) -> bool:
+        """It is all but sure that the curve, which fell from ``former``, climbs to less than ``rate``."""
+        return Approaches(self._bins, noise, former).reaches(rate) <= config.stuck_doubt
+
+    def rises_from_nothing(self, noise: Noise) -> bool:
+        """The rate still grows by a good part of itself, however little that is."""
+        trend = self.whole(noise)
+        return trend is not None and trend.rise > max(
+            _SHARE_OF_REACHED * trend.reached, _CLIMB_ERRORS * trend.error
+        )
+
     def whole(self, noise: Noise) -> Trend | None:
         """From the older half of the evidence to the newer one."""
         return self._trend(self._bins, noise)
 
-    def flat(self, noise: Noise, config: CurveConfig) -> bool:
-        """The newest quarter of the evidence does not lie above the quarter before it.
+    def flat(self, noise: Noise, config: CurveConfig, former: float | None) -> bool:
+        """Hardly any doubt is left that the curve has reached its level, however slowly it may have climbed.
 
-        A curve that climbed has to be flat in proportion to what it reached: a straight climb from nothing gains
-        two sevenths of its newest quarter's rate from the quarter before, however slow it is.
+        ``former`` is the level that it fell from, to which it may climb back.
         """
-        trend, whole = self._late(noise), self.whole(noise)
-        if trend is None or whole is None or self.total.scrapes < config.flat_scrapes:
+        if self.total.scrapes < config.flat_scrapes or len(self._bins) < 2:
             return False
-        most = config.flat_rise
-        if whole.climbing:
-            most = min(most, config.flat_share * trend.reached)
-        if max(trend.rise, 0.0) + trend.error <= most:
-            return True
-        quiet = self.total.effective >= config.flat_requests and self.total.scrapes >= config.flat_quiet_scrapes
-        if not quiet or trend.rise > config.flat_errors * trend.error:
+        if self.total.effective < config.flat_requests:
             return False
-        return not whole.climbing or self._not_straight(whole, trend, noise, config)
-
-    def _not_straight(self, whole: Trend, late: Trend, noise: Noise, config: CurveConfig) -> bool:
-        """The last half, or the last three quarters, are flat rather than a straight climb's.
-
-        A straight climb rises by a half (three quarters) of the whole rise there. The log-likelihood ratio of no
-        rise against that one decides.
-        """
-        longer = self._trend(_tail(self._bins, 0.75), noise)
-        straight = [(late, 0.5 * whole.rise)] + ([(longer, 0.75 * whole.rise)] if longer else [])
-        return any(
-            ((trend.rise - rise) ** 2 - max(trend.rise, 0.0) ** 2) / (2 * trend.error**2) >= config.flat_proof
-            and trend.rise < rise / 2
-            for trend, rise in straight
-        )
+        return Approaches(self._bins, noise, former).doubt_of_level(config.flat_rise) <= config.flat_doubt
 
     def _late(self, noise: Noise) -> Trend | None:
         return self._trend(_halves(self._bins)[1], noise)
@@ -116,16 +120,6 @@ def _halves(bins: Sequence[Sum]) -> tuple[Sequence[Sum], Sequence[Sum]]:
             cut = min(index + 1, len(bins) - 1)
             return bins[:cut], bins[cut:]
     return [], bins
-
-
-def _tail(bins: Sequence[Sum], share: float) -> Sequence[Sum]:
-    """The newest bins that hold at least this share of the requests."""
-    left = (1.0 - share) * sum(part.requests for part in bins)
-    for index, part in enumerate(bins):
-        left -= part.requests
-        if left < 0:
-            return bins[index:]
-    return bins[-1:]
 
 
 def _joined(bins: Sequence[Sum]) -> Sum:

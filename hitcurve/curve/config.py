@@ -60,21 +60,18 @@ class CurveConfig:
     ceiling_share: float = 0.5
     """Share of the ceiling below which a flat rate reads `low`."""
 
-    flat_scrapes: int = 4
+    flat_scrapes: int = 6
     """Fewest scrapes with traffic that can prove a flat curve."""
     flat_rise: float = 0.06
-    """A curve is flat when it is proven to climb less than this over the last half of its evidence."""
-    flat_share: float = 0.08
-    """The same as a share of the rate reached, where the curve has climbed since the cut; the smaller counts."""
-    flat_errors: float = 1.5
-    """Where requests are too rare to prove anything, a rise of so many standard errors still reads flat."""
-    flat_proof: float = 2.0
-    """Log-likelihood ratio that then tells a curve that has climbed and is flat from one that climbs straight
-    on."""
-    flat_requests: float = 30.0
-    """Effective requests after which a curve that does not climb beyond its own noise is flat, however noisy."""
-    flat_quiet_scrapes: int = 12
-    """Scrapes with traffic which that needs too."""
+    """Rise that may still be to come on a flat curve."""
+    flat_doubt: float = 0.2
+    """Probability that it has still more than `flat_rise` to climb, below which a curve is flat."""
+    climb_doubt: float = 0.8
+    """The same, above which a curve that was called flat climbs on after all."""
+    stuck_doubt: float = 0.05
+    """Probability that a curve climbs back to the level it fell from, below which it is stuck: `degraded`."""
+    flat_requests: float = 24.0
+    """Effective requests that can prove a flat curve."""
 
     swing_rate: float = 0.15
     """Smallest swing, as a difference of hit rates, that counts towards `oscillating`."""

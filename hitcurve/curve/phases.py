@@ -32,8 +32,7 @@ _NAMING_SCRAPES = 8
 _STEADY_FLATS = 2
 _LEAST_KEPT = 1e-3
 _STUCK_SCRAPES = 8
-_STUCK_SHARE = 0.5
-_STUCK_ERRORS = 2.0
+_CLIMBS_ON_S = 7200.0
 
 
 class Phases:
@@ -99,6 +98,7 @@ class Phases:
         if self.phase not in _FALLEN or level.rate is None:
             return
         self._track.settle(level)
+        self._track.restart_climb()
         low = level.rate <= self._config.low_rate
         self._enter("low" if low else "steady", self._low_cause() if low else None, at_s, at_s)
 
@@ -126,7 +126,8 @@ class Phases:
             return True
         if not swings.swinging(batch.to_s, config.swing_turns_signalled):
             return False
-        return self._signals.of_change(swings.turns(batch.to_s)[0]) in ("lora_churn", "pool_pressure")
+        first_s, second_s, *_ = swings.turns(batch.to_s)
+        return self._signals.blocks_lost(first_s, second_s) and self._signals.blocks_lost(second_s, batch.to_s)
 
     def held_level(self) -> float | None:
         """The level that a fall from here is measured against."""
@@ -142,15 +143,17 @@ class Phases:
         self._comparable = False
         self._returned = None
 
-    def _enter(self, phase: Phase, cause: Cause | None, at_s: float, onset_s: float) -> None:
+    def _enter(
+        self, phase: Phase, cause: Cause | None, at_s: float, onset_s: float, *, climbs_on: bool = False
+    ) -> None:
         before, self.phase, self.cause = self.phase, phase, cause
         self._entered_s, self.onset_s = at_s, onset_s
         self._run = Sum()
         self.proof = Sum()
         self._flats = 0
         self._recovery.clear()
-        if phase == "warming" and before != "cold":
-            self._track.restart_climb()
+        if phase == "warming" and before != "cold" and not climbs_on:
+            self._track.restart_climb(onset_s if before == "collapsed" else math.inf)
 
     def _watch_return(self, batch: Batch, effective: float) -> None:
         if self._returned is None:
@@ -179,14 +182,24 @@ class Phases:
 
     def _from_cold(self, batch: Batch, effective: float) -> None:
         track = self._track
-        if track.climb.climbing(track.noise):
+        if track.climb.climbing(track.noise) and (track.climb.last_half().rate or 0.0) > self._config.low_rate:
             self._enter("warming", self.cause, batch.to_s, batch.from_s)
+        elif self._never_rose():
+            self._enter("low", self._low_cause(), batch.to_s, track.climb.total.from_s)
         elif self._stays_flat(_STEADY_FLATS):
             self._settle(batch)
 
+    def _never_rose(self) -> bool:
+        """There was traffic enough to warm, and the rate is still almost nothing and does not grow."""
+        track, total = self._track, self._track.climb.total
+        if not self._low.warmed(total) or not self._low.almost_nothing(total, track.error(total)):
+            return False
+        return not track.climb.rises_from_nothing(track.noise)
+
     def _stays_flat(self, scrapes: int) -> bool:
         """The curve read flat at so many scrapes in a row, this one included; to be asked once a scrape."""
-        flat = self._track.climb.flat(self._track.noise, self._config)
+        former = self.former if self._comparable else None
+        flat = self._track.climb.flat(self._track.noise, self._config, former)
         self._flats = self._flats + 1 if flat else 0
         return self._flats >= scrapes
 
@@ -204,22 +217,22 @@ class Phases:
             self._settle_below(batch, self._track.climb.last_half())
 
     def _stuck_below(self) -> bool:
-        """The curve lies below the level that it fell from, and climbs less than halfway back if at all."""
+        """The curve lies below the level that it fell from, and hardly climbs back to it."""
         track, former = self._track, self.former
         now = track.climb.last_half().rate
         if former is None or now is None or not self._comparable or now >= former - track.least_step:
             return False
         if track.climb.total.scrapes < _STUCK_SCRAPES:
             return False
-        trend = track.climb.whole(track.noise)
-        return trend is not None and trend.rise + _STUCK_ERRORS * trend.error <= _STUCK_SHARE * (former - now)
+        return track.climb.misses(former, former - track.least_step / 2, track.noise, self._config)
 
     def _settle_below(self, batch: Batch, level: Sum) -> None:
         """The fall is lasting: the rate stays below the level that it fell from."""
         assert level.rate is not None
         assert self.former is not None
         cause, onset_s = self._signals.of_change(self.onset_s), self.onset_s
-        if level.rate <= self._config.collapse_share * self.former:
+        below = level.rate + self._track.error(level)
+        if below <= self._config.collapse_share * self.former:
             self._enter("collapsed", cause, batch.to_s, onset_s)
             return
         self._returned = None
@@ -241,7 +254,11 @@ class Phases:
             self._settle_below(batch, level)
             return
         warmed = self._low.warmed(stretch)
-        if rate <= self._config.low_rate and not (warmed and self._low.almost_nothing(level, error)):
+        if not warmed and rate - error <= self._config.low_rate:
+            return
+        if rate <= self._config.low_rate and not self._low.almost_nothing(level, error):
+            return
+        if rate <= self._config.low_rate and track.climb.rises_from_nothing(track.noise):
             return
         if warmed and (self._low.almost_nothing(level, error) or self._low.below_ceiling(level, error)):
             self._enter("low", self._low_cause(), batch.to_s, stretch.from_s)
@@ -272,9 +289,20 @@ class Phases:
             onset_s = track.rise.since.from_s
             self._leave_level(None)
             self._enter("warming", None, batch.to_s, onset_s)
+        elif self._climbs_on(batch, level):
+            onset_s = batch.from_s
+            self._leave_level(None)
+            self._enter("warming", None, batch.to_s, onset_s, climbs_on=True)
         else:
             track.follow(batch, effective, level)
             self._check_low(batch)
+
+    def _climbs_on(self, batch: Batch, level: float) -> bool:
+        """A slow climb that the baseline would follow. Not asked for ever: what takes hours is the day's drift."""
+        climb = self._track.climb
+        if batch.rate <= level or batch.to_s - climb.total.from_s > _CLIMBS_ON_S or not climb.grown:
+            return False
+        return climb.climbs_on(self._track.noise, self._config)
 
     def _dipped(self) -> bool:
         """A fall is proven, and the curve already climbs out of it."""
@@ -362,6 +390,7 @@ class Phases:
         if self._recovery.score >= _RECOVERY_SCORE and back.scrapes >= 2 and (back.rate or 0.0) >= goal:
             if (track.level or 0.0) < goal:
                 track.settle(back)
+            track.restart_climb()
             self._enter("steady", None, batch.to_s, back.from_s)
             return
         self._run.decay(max(math.exp(-(batch.to_s - batch.from_s) / config.baseline_memory_s), _LEAST_KEPT))
@@ -372,11 +401,15 @@ class Phases:
 
     def _from_collapsed(self, batch: Batch, effective: float) -> None:
         track, config = self._track, self._config
-        self._run.add(batch, effective)
-        recent = track.recent(_FEW_REQUESTS, self._entered_s)
         floor = max(config.collapse_share * (self.former or 0.0), 0.02)
+        now = batch.rate if self._run.rate is None else self._run.rate
+        self._recovery.observe(batch, effective, now, max(floor, now + 0.05), math.inf)
+        if self._recovery.score == 0.0:
+            self._run.add(batch, effective)
+        recent = track.recent(_FEW_REQUESTS, self._entered_s)
         if recent.rate is not None and recent.rate - track.error(recent) > floor:
-            self._enter("warming", self.cause if self.cause == "reset" else None, batch.to_s, recent.from_s)
+            onset_s = self._recovery.since.from_s if self._recovery.score > 0.0 else recent.from_s
+            self._enter("warming", self.cause if self.cause == "reset" else None, batch.to_s, onset_s)
         elif batch.to_s - self._entered_s >= config.accept_after_s:
             self.accept(batch.to_s)
 

@@ -10,16 +10,26 @@ import math
 from hitcurve.curve.batch import Batch, Sum
 from hitcurve.curve.noise import clipped
 
-__all__ = ["StepTest", "threshold"]
+__all__ = ["SHARE_OF_PROOF", "StepTest", "proves_alone", "threshold"]
+
+SHARE_OF_PROOF = 0.6
+"""The most that a scrape brings which proves nothing alone."""
 
 _DAY_S = 86_400.0
 _LEAST_REQUESTS_A_DAY = 86_400.0
 _SEARCH_COST = 1.0
+_MANY_REQUESTS = 20.0
+_MANY_UNCOUNTED_REQUESTS = 50.0
 
 
 def threshold(requests_per_s: float, false_alarms_per_day: float) -> float:
     """The score at which a step is proven."""
     return math.log(max(requests_per_s * _DAY_S, _LEAST_REQUESTS_A_DAY) / false_alarms_per_day)
+
+
+def proves_alone(batch: Batch) -> bool:
+    """Whether a scrape holds enough requests to prove a step: one huge request could fake it otherwise."""
+    return batch.requests >= (_MANY_REQUESTS if batch.requests_known else _MANY_UNCOUNTED_REQUESTS)
 
 
 class StepTest:

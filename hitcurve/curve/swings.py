@@ -12,7 +12,7 @@ from collections import deque
 from hitcurve.curve.batch import Batch, Sum
 from hitcurve.curve.config import CurveConfig
 from hitcurve.curve.noise import Noise
-from hitcurve.curve.step import StepTest
+from hitcurve.curve.step import SHARE_OF_PROOF, StepTest, proves_alone
 
 __all__ = ["Swings"]
 
@@ -73,8 +73,9 @@ class Swings:
             self._noise.variance(self._stretch.cautious_rate, self._stretch.requests, self._stretch.scrapes) ** 0.5
         )
         high, low = level + error, level - error
-        self._up.observe(batch, effective, high, high + step, math.inf)
-        self._down.observe(batch, effective, low, low - step, math.inf)
+        most = math.inf if proves_alone(batch) else SHARE_OF_PROOF * self._needed
+        self._up.observe(batch, effective, high, high + step, most)
+        self._down.observe(batch, effective, low, low - step, most)
         for direction, test in ((1, self._up), (-1, self._down)):
             if test.proof >= self._needed and abs((test.since.rate or 0.0) - level) >= step:
                 self._turn(batch, direction, test)

@@ -7,7 +7,7 @@ from hitcurve.curve.batch import Batch, Sum
 from hitcurve.curve.climb import Climb
 from hitcurve.curve.config import CurveConfig
 from hitcurve.curve.noise import Noise
-from hitcurve.curve.step import StepTest, threshold
+from hitcurve.curve.step import SHARE_OF_PROOF, StepTest, proves_alone, threshold
 from hitcurve.curve.swings import Swings
 
 __all__ = ["Track"]
@@ -18,10 +18,7 @@ _DEEP_FALL = 0.1
 _USUAL_SCRAPES = 10
 _WANDER_SCRAPES = 300.0
 _STRETCH_SCRAPES = 6
-_MANY_REQUESTS = 20.0
-_MANY_UNCOUNTED_REQUESTS = 50.0
 _SURE_ERRORS = 1.25
-_SHARE_OF_PROOF = 0.6
 _SIZE_MEMORY_REQUESTS = 1000.0
 _PACE_PRIOR_S = 60.0
 
@@ -156,8 +153,7 @@ class Track:
 
     def _most_score(self, batch: Batch) -> float:
         """A scrape of few requests never proves a step alone: one huge request could fake it."""
-        many = _MANY_REQUESTS if batch.requests_known else _MANY_UNCOUNTED_REQUESTS
-        return math.inf if batch.requests >= many else _SHARE_OF_PROOF * self.threshold
+        return math.inf if proves_alone(batch) else SHARE_OF_PROOF * self.threshold
 
     def fallen(self, batch: Batch, level: float, share: float) -> bool:
         """The rate is proven to have fallen below a share of ``level``."""
@@ -220,8 +216,12 @@ class Track:
         self._pending = Sum()
         self._held.clear()
 
-    def restart_climb(self) -> None:
+    def restart_climb(self, from_s: float = math.inf) -> None:
+        """Look for a climb in what comes, and in the newest scrapes that began at ``from_s`` or later."""
         self.climb = Climb()
+        for batch, effective in self._recent:
+            if batch.from_s >= from_s:
+                self.climb.add(batch, effective)
 
     def forget(self) -> None:
         """A cut: nothing measured before holds any more, but the noise and the pace of the traffic."""

@@ -1,6 +1,7 @@
 """Kinds of curves on which nothing is wrong. None of them may ever read unhealthy."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -61,7 +62,7 @@ def one_fate(rng: np.random.Generator) -> LabelledCurve:
 
 def day(rng: np.random.Generator) -> LabelledCurve:
     """Traffic and hit rate that move with the time of day."""
-    setting = a_setting(rng, least_per_scrape=5.0, levels=(0.6, 0.85))
+    setting = replace(a_setting(rng, least_per_scrape=5.0, levels=(0.6, 0.85)), tau_s=0.0)
     phase = float(rng.uniform(0, 86_400))
     busy = float(rng.uniform(0.3, 0.9))
     rate = daily(setting.level, 0.06, phase)

@@ -9,13 +9,15 @@ from hitcurve.reading import StateName
 from labelled_curves.evidence import flat_requests, scrapes_for
 from labelled_curves.records import Stretch
 from labelled_curves.shapes import climb
-from labelled_curves.traffic import Shape, Traffic, always
+from labelled_curves.traffic import PROMPT, Shape, Traffic, always
 
 __all__ = ["Setting", "a_setting", "first_truth"]
 
 FLAT = 0.06
 """Below this distance from its final level a curve is no longer climbing; the definition of ``steady``."""
 _FLAT_SCRAPES = 12
+_LOW_RATE, _LOW_S, _LOW_REQUESTS = 0.10, 300.0, 200.0
+_TOKENS_PER_REQUEST = 2000.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,13 @@ class Setting:
     def settled_s(self) -> float:
         """From when on ``steady`` is owed: half as long again as it climbed, and the proof."""
         return 1.5 * self.flat_at_s + self.proof_s
+
+    @property
+    def low_s(self) -> float:
+        """When a rate that never rose is ``low`` by definition: 5 min and 200 requests after the start, or as many
+        tokens where the engine counts no requests."""
+        requests = _LOW_REQUESTS if self.counted else _LOW_REQUESTS * _TOKENS_PER_REQUEST / PROMPT
+        return max(_LOW_S, requests / self.qps)
 
     def warm_up(self) -> Shape:
         return climb(self.level, self.tau_s) if self.tau_s > 0 else always(self.level)
@@ -126,9 +135,15 @@ def first_truth(setting: Setting) -> list[Stretch]:
         truth.append(Stretch(little_s, "steady", settled, frozenset({"cold", "warming"})))
         return truth
     little_s = min(little_s, proven_s / 2)
-    truth.append(Stretch(little_s, "warming", proven_s, frozenset({"cold"})))
+    truth.append(Stretch(little_s, "warming", proven_s, frozenset({"cold"} | _low_for_now(setting))))
     truth.append(Stretch(0.8 * setting.flat_at_s, "steady", settled, frozenset({"cold", "warming"})))
     return truth
+
+
+def _low_for_now(setting: Setting) -> set[StateName]:
+    """``low`` is right by definition while a climb that nobody can see yet has not left 0.10 after 5 min and 200
+    requests."""
+    return {"low"} if _mean_of_climb(setting, setting.low_s) <= _LOW_RATE else set()
 
 
 def _climb_proven_s(setting: Setting) -> float | None:

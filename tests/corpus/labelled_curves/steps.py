@@ -41,6 +41,9 @@ def step_down(rng: np.random.Generator) -> LabelledCurve:
         truth.append(Stretch(accepted_s, "steady", seconds, frozenset({"degraded", "warming"})))
     if recovers:
         late = good_scrape(traffic, back_s, number)
+        if back_s > accepted_s:
+            # Nothing is left to come back to: the level before is a new one, to be proven flat like any other.
+            late += setting.proof_s
         truth = [part for part in truth if part.from_s < back_s]
         truth.append(Stretch(back_s, "steady", late, frozenset({"degraded", "warming"})))
     names = frozenset({"degraded"})
@@ -100,7 +103,7 @@ def low(rng: np.random.Generator) -> LabelledCurve:
     level = float(rng.uniform(0.0, 0.04))
     cause: Cause = rng.choice(["short_prefix", "isolation", "pool_pressure", "lora_churn", "unknown"])
     noise = max(setting.noise_at(0.05), 1.0)
-    owed_s = max(300.0, 200 / setting.qps, 60 * noise / setting.qps) * 1.5 + 12 * setting.scrape_s
+    owed_s = max(setting.low_s, 60 * noise / setting.qps) * 1.5 + 12 * setting.scrape_s
     rises = bool(rng.random() < 0.3)
     rise_s = owed_s + 40 * setting.scrape_s
     parts = [(0.0, level)]

@@ -14,12 +14,14 @@ from hitcurve.reading import CutKind
 from hitcurve.sample import AdapterActivity, EngineSample, LookupCounters
 from labelled_curves.records import Scrape
 
-__all__ = ["START_S", "Shape", "Traffic", "always", "good_scrape", "scrapes"]
+__all__ = ["PROMPT", "START_S", "Shape", "Traffic", "always", "good_scrape", "scrapes"]
 
 Floats = NDArray[np.float64]
 Shape = Callable[[Floats], Floats]
 
 START_S = 1_800_000_000.0
+PROMPT = 800.0
+"""Mean tokens of a request."""
 _STEPS = 8
 
 
@@ -37,7 +39,7 @@ class Traffic:
     seconds: float
     scrape_s: float = 15.0
     share: float = 1.0
-    prompt: float = 800.0
+    prompt: float = PROMPT
     longer: Shape = field(default=always(1.0))
     """Prompt length as a multiple of ``prompt``."""
     spread: float = 0.3
