@@ -31,7 +31,7 @@ _log = logging.getLogger("hitcurve.engine")
 CLOSE_S: Final = 5.0
 """The whole of a shutdown: the rest of the queue, and every sink."""
 POLL_S: Final = 0.05
-"""Longer pauses cost more: the engine's objects that events refer to live on, and push others out of the caches."""
+"""Longer ones cost more: the engine's objects that events refer to live on and push others out of the caches."""
 SLICE_S: Final = 0.001
 PAUSE_S: Final = 0.0001
 TICK_S: Final = 1.0
