@@ -15,6 +15,7 @@ from hitcurve_loadtests.summary import RunTotals, client_hit_rate
 __all__ = ["ProgressLine", "print_intended", "print_summary"]
 
 _PLAIN_EVERY_S = 10.0
+_ONLY_WHERE_TOLD = ("queue, as the engine says",)
 
 
 class ProgressLine:
@@ -75,10 +76,13 @@ def print_summary(summary: Mapping[str, Any]) -> None:
         "TTFT since scheduled": summary["ttft_s"]["since_scheduled"],
         "time per output token": summary["tpot_s"],
         "whole request": summary["request_duration_s"],
+        "queue, as the engine says": summary["queue_s"],
         "generator: hub lag": summary["lag_s"]["hub"],
         "generator: sent late": summary["lag_s"]["send"],
     }
     for title, values in rows.items():
+        if not values["count"] and title in _ONLY_WHERE_TOLD:
+            continue
         table.add_row(title, str(values["count"]), *(_ms(values[key]) for key in ("p50", "p90", "p99", "max")))
     console.print(table)
     reasons = "".join(f"\n  {reason}" for reason in summary["reasons"])

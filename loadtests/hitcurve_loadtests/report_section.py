@@ -42,6 +42,8 @@ def figure_rows(results: Mapping[str, Any]) -> list[tuple[str, str]]:
         for percentile in ("p50", "p99"):
             rows.append((f"{title} {percentile} ({times['count']} requests)", _ms(times[percentile])))
     rows.append(("time per output token p50", _ms(results["tpot_s"]["p50"])))
+    if results["queue_s"]["count"]:
+        rows.append(("queue p50, as the engine says", _ms(results["queue_s"]["p50"])))
     rows.append(("generator's hub lag p99", _ms(results["lag_s"]["hub"]["p99"])))
     rows.append(("sent late p99", _ms(results["lag_s"]["send"]["p99"])))
     return rows

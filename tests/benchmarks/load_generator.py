@@ -13,6 +13,7 @@ Longer than 300 lines because the scripted server and both measurements belong t
 import argparse
 import asyncio
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -115,6 +116,8 @@ class Server(asyncio.Protocol):
 
 async def serve(tokens: int, first_s: float, gap_s: float, apart: bool, log: Path | None) -> None:
     Server.tokens, Server.first_s, Server.gap_s, Server.apart, Server.seen = tokens, first_s, gap_s, apart, []
+    if log:
+        go_first()
     server = await asyncio.get_running_loop().create_server(Server, "127.0.0.1", 0)
     print(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", flush=True)
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
@@ -215,6 +218,8 @@ class Slice:
     measured: list[float]
     hub_lag: float
     """99th percentile of how much too late the generator's event loop woke up."""
+    first: bool
+    """Whether they ran with real-time priority."""
     waited: tuple[float, float]
     """Shares of the time in which generator and server could have run and were kept from a processor."""
 
@@ -234,13 +239,23 @@ def streams_once(url: str, rate: float, seconds: float, folder: Path) -> None:
         plan_load(LoadOptions(host=url, profile="unique", rate=rate, duration=seconds, seed=SEED)), log.append
     )
     run.prepare()
+    first = go_first()
     before_s = waited_s()
     run.run(lambda: None)
     after_s = waited_s()
     log.close()
     assert not run.totals.failed, run.totals.failures
     lag = run.totals.results(run.elapsed_s)["lag_s"]["hub"]["p99"]
-    print(json.dumps({"hub_lag": lag, "waited": (after_s - before_s) / run.elapsed_s}))
+    print(json.dumps({"hub_lag": lag, "waited": (after_s - before_s) / run.elapsed_s, "first": first}))
+
+
+def go_first() -> bool:
+    """Run before all ordinary processes, where that is allowed; they then disturb the measurement less."""
+    try:
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
+    except OSError:
+        return False
+    return True
 
 
 def waited_s() -> float:
@@ -268,6 +283,7 @@ def one_slice(streams: int, gap_ms: float, seconds: float) -> Slice:
         true=[true[name] for name in names],
         measured=[line["ttft_s"] for line in lines],
         hub_lag=ours["hub_lag"],
+        first=ours["first"],
         waited=(ours["waited"], seen["waited_s"] / seconds),
     )
 
@@ -286,7 +302,8 @@ def ttft(streams: int, gap_ms: float, seconds: float, slices: int) -> None:
         )
     p50, p99 = differences(quiet)
     within = max(abs(p50), abs(p99)) <= BUDGET_S
-    print(f"{len(quiet)} of {slices} slices judged: {row_of(quiet)}")
+    priority = "real-time" if all(one.first for one in found) else "ordinary"
+    print(f"{len(quiet)} of {slices} slices judged, {priority} priority: {row_of(quiet)}")
     print(f"budget {1e3 * BUDGET_S:g} ms at p50 and p99: {'met' if within else 'missed'}")
     if not within:
         sys.exit(1)
