@@ -6,10 +6,10 @@ Two servers of the demo's tiny model get the same requests: one with the patch (
 them, metrics, the curve over pool sizes), one without, which ends earlier. The load is made to grow whatever can
 grow: prompts that never come again beside families that do, new salts, an adapter under a name never used before
 (loaded, used, unloaded), clients that leave in mid-answer, long answers, resets by force. Every
-five seconds the resident memory of the process ``VLLM::EngineCore`` is read. One JSON line per server: the slope
-in MiB per minute by least squares after the warm-up, over all of it and over its second half, which is the one
-to look at: what grows without bound still grows there. Without ``.venv-vllm`` (``make vllm-env``) nothing is
-measured.
+five seconds the resident memory of the process ``VLLM::EngineCore`` is read, and of the patch's recording process.
+One JSON line per server: the slope in MiB per minute by least squares after the warm-up, over all of it and over its
+second half, which is the one to look at: what grows without bound still grows there. Without ``.venv-vllm``
+(``make vllm-env``) nothing is measured. Longer than 300 lines because the load is made for this measurement alone.
 """
 
 import argparse
@@ -154,6 +154,19 @@ def engine_core(group: int) -> int:
     raise EnvironmentFailed(f"no VLLM::EngineCore among the processes of group {group}.")
 
 
+def recording_process(core: int) -> int | None:
+    """The process that the patch in the engine core has started, once it has."""
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and b"replay_main" in (entry / "cmdline").read_bytes():
+                parent = (entry / "stat").read_text().rpartition(")")[2].split()[1]
+                if int(parent) == core:
+                    return int(entry.name)
+        except OSError:
+            continue
+    return None
+
+
 def resident_mib(pid: int) -> float:
     """Resident memory now."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
@@ -207,12 +220,17 @@ def measure(
         ending = threading.Event()
         load = Load(engine, USERS / options.rate, ending)
         samples: list[tuple[float, float]] = []
+        recording: list[tuple[float, float]] = []
+        recorder = None
         with ThreadPoolExecutor(USERS) as pool:
             users = [pool.submit(load.run) for _ in range(USERS)]
             begun = monotonic()
             try:
                 while monotonic() - begun < minutes * 60:
                     samples.append((monotonic() - begun, resident_mib(core)))
+                    recorder = recorder or recording_process(core)
+                    if recorder is not None:
+                        recording.append((monotonic() - begun, resident_mib(recorder)))
                     if len(samples) % 24 == 0:
                         print(
                             f"{name}: {samples[-1][0] / 60:.0f} min, {samples[-1][1]:.1f} MiB, {load.sent} sent",
@@ -226,8 +244,6 @@ def measure(
         counts = patch_counts(engine)
     finally:
         engine.process.stop()
-    settled = [sample for sample in samples if sample[0] >= options.warm_up * 60]
-    late = settled[len(settled) // 2 :]
     result = {
         "server": name,
         "minutes": round(minutes, 1),
@@ -235,14 +251,24 @@ def measure(
         "requests": load.sent,
         "failed": load.failed,
         "requests_per_s": round(load.sent / (minutes * 60), 2),
+        "engine_core": sizes(samples, options.warm_up * 60),
+        **({"recording_process": sizes(recording, options.warm_up * 60)} if recording else {}),
+        **({"patch": counts} if "PYTHONPATH" in variables else {}),
+    }
+    return json.dumps(result)
+
+
+def sizes(samples: list[tuple[float, float]], warm_up_s: float) -> dict[str, float]:
+    """Resident memory of one process over time."""
+    settled = [sample for sample in samples if sample[0] >= warm_up_s]
+    late = settled[len(settled) // 2 :]
+    return {
         "first_mib": round(samples[0][1], 1),
         "after_warm_up_mib": round(settled[0][1], 1),
         "last_mib": round(samples[-1][1], 1),
         "slope_mib_per_min": round(slope(settled), 3),
         "second_half_slope_mib_per_min": round(slope(late), 3),
-        **({"patch": counts} if "PYTHONPATH" in variables else {}),
     }
-    return json.dumps(result)
 
 
 def arguments() -> argparse.Namespace:
