@@ -7,8 +7,8 @@ them, metrics, the curve over pool sizes), one without, which ends earlier. The 
 grow: prompts that never come again beside families that do, new salts, an adapter under a name never used before
 (loaded, used, unloaded), clients that leave in mid-answer, long answers, resets by force. Every
 five seconds the resident memory of the process ``VLLM::EngineCore`` is read, and of the patch's recording process.
-One JSON line per server: the slope in MiB per minute by least squares after the warm-up, over all of it and over its
-second half, which is the one to look at: what grows without bound still grows there. Without ``.venv-vllm``
+One JSON line per server: the slope in MiB per minute by least squares after the warm-up, over all of it and over
+its second half, which is the one to look at: what grows without bound still grows there. Without ``.venv-vllm``
 (``make vllm-env``) nothing is measured. Longer than 300 lines because the load is made for this measurement alone.
 """
 
