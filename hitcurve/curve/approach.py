@@ -33,11 +33,15 @@ class Approaches:
     def __init__(self, bins: Sequence[Sum], noise: Noise, goal: float | None = None) -> None:
         points = _points(bins, noise)
         weight = sum(w for _, _, w in points)
-        self._mean = sum(w * y for _, y, w in points) / weight
-        flat = sum(w * (y - self._mean) ** 2 for _, y, w in points)
-        falls = [[math.exp(-u / span) for u, _, _ in points] for span in _SPANS]
-        free = [_fit(points, fall, self._mean, weight) for fall in falls]
-        back = [_fit_to(points, fall, goal) for fall in falls] if goal is not None else []
+        self._mean = mean = sum(w * y for _, y, w in points) / weight
+        flat = sum(w * (y - mean) ** 2 for _, y, w in points)
+        free, back = [], []
+        for span in _SPANS:
+            fall, fall_squared, fall_rate = _moments(points, span)
+            free.append(_fit(fall, fall_squared, fall_rate, mean, weight, flat))
+            if goal is not None:
+                off = flat + weight * (goal - mean) ** 2
+                back.append(_fit_to(goal, fall, fall_squared, fall_rate, off))
         best = min(flat, *(misfit for *_, misfit in (*free, *back)))
         wider = max(best / (len(points) - _FITTED), 1.0) if len(points) > _FITTED else 1.0
         self._flat_error = (wider / weight) ** 0.5
@@ -73,47 +77,59 @@ class Approaches:
 
 def _points(bins: Sequence[Sum], noise: Noise) -> list[Point]:
     step = -(-len(bins) // _MOST_POINTS)
-    all_requests = sum(part.requests for part in bins)
-    pooled = Sum()
-    for part in bins:
-        pooled.merge(part)
-    near, found, before = pooled.cautious_rate, [], 0.0
+    pooled, stretches = Sum(), []
     for first in range(0, len(bins), step):
         stretch = Sum()
         for part in bins[first : first + step]:
             stretch.merge(part)
-        middle = (before + stretch.requests / 2.0) / all_requests
+        stretches.append(stretch)
+        pooled.merge(stretch)
+    near, found, before = pooled.cautious_rate, [], 0.0
+    for stretch in stretches:
+        middle = (before + stretch.requests / 2.0) / pooled.requests
         before += stretch.requests
         variance = noise.variance(near, stretch.requests, stretch.scrapes)
         found.append((middle, stretch.rate or 0.0, 1.0 / variance))
     return found
 
 
+def _moments(points: Sequence[Point], span: float) -> tuple[float, float, float]:
+    """Weighted sums of ``exp(-u / span)``, of its square, and of its product with the rate."""
+    fall = squared = product = 0.0
+    for u, y, w in points:
+        one = math.exp(-u / span)
+        weighted = w * one
+        fall += weighted
+        squared += weighted * one
+        product += weighted * y
+    return fall, squared, product
+
+
 def _fit(
-    points: Sequence[Point], falls: Sequence[float], mean: float, weight: float
+    fall: float, fall_squared: float, fall_rate: float, mean: float, weight: float, flat: float
 ) -> tuple[float, float, float, float]:
     """Rise, its standard error, the share of it that lies between the mean of the curve and its level, and the
     squared misfit."""
-    centre = sum(w * fall for fall, (_, _, w) in zip(falls, points, strict=True)) / weight
-    spread = sum(w * (fall - centre) ** 2 for fall, (_, _, w) in zip(falls, points, strict=True))
-    slope = sum(w * (centre - fall) * (y - mean) for fall, (_, y, w) in zip(falls, points, strict=True))
-    rise = max(slope / spread, 0.0) if spread > 0.0 else 0.0
-    level = mean + rise * centre
-    if level > 1.0:
-        level = 1.0
-        rise, _, _, misfit = _fit_to(points, falls, level)
-        return rise, spread**-0.5, centre, misfit
-    misfit = sum(w * (y - level + rise * fall) ** 2 for fall, (_, y, w) in zip(falls, points, strict=True))
-    return rise, spread**-0.5 if spread > 0.0 else 1.0, centre, misfit
-
-
-def _fit_to(points: Sequence[Point], falls: Sequence[float], level: float) -> tuple[float, float, float, float]:
-    """The same for a level that is given."""
-    spread = sum(w * fall**2 for fall, (_, _, w) in zip(falls, points, strict=True))
-    slope = sum(w * fall * (level - y) for fall, (_, y, w) in zip(falls, points, strict=True))
+    centre = fall / weight
+    spread = fall_squared - fall * centre
+    if spread <= 0.0:
+        return 0.0, 1.0, centre, flat
+    slope = fall * mean - fall_rate
     rise = max(slope / spread, 0.0)
-    misfit = sum(w * (y - level + rise * fall) ** 2 for fall, (_, y, w) in zip(falls, points, strict=True))
-    return rise, spread**-0.5, 0.0, misfit
+    if mean + rise * centre > 1.0:
+        off = flat + weight * (1.0 - mean) ** 2
+        rise, _, _, misfit = _fit_to(1.0, fall, fall_squared, fall_rate, off)
+        return rise, spread**-0.5, centre, misfit
+    return rise, spread**-0.5, centre, flat - 2.0 * rise * slope + rise**2 * spread
+
+
+def _fit_to(
+    level: float, fall: float, fall_squared: float, fall_rate: float, off: float
+) -> tuple[float, float, float, float]:
+    """The same for a level that is given, off which the rates lie by ``off`` (squared and weighed)."""
+    slope = level * fall - fall_rate
+    rise = max(slope / fall_squared, 0.0)
+    return rise, fall_squared**-0.5, 0.0, off - 2.0 * rise * slope + rise**2 * fall_squared
 
 
 def _likelihood(error: float, misfit: float) -> float:

@@ -10,6 +10,7 @@ from hitcurve.curve.config import CurveConfig
 __all__ = ["Noise", "clipped"]
 
 _LEAST_RATE = 0.02
+_MOST_RATE = 1.0 - _LEAST_RATE
 _REQUEST_NOISE = (0.5, 30.0)
 _SCATTER = (0.01, 0.15)
 _OUTLIER_VARIANCES = 9.0
@@ -19,7 +20,14 @@ _PRIOR_SCRAPES = 10.0
 
 def clipped(rate: float) -> float:
     """A rate held off 0 and 1, where a binomial variance would vanish."""
-    return min(max(rate, _LEAST_RATE), 1.0 - _LEAST_RATE)
+    if rate < _LEAST_RATE:
+        return _LEAST_RATE
+    return rate if rate < _MOST_RATE else _MOST_RATE
+
+
+def _binomial(rate: float) -> float:
+    rate = clipped(rate)
+    return rate * (1.0 - rate)
 
 
 class Noise:
@@ -42,12 +50,12 @@ class Noise:
 
     def variance(self, rate: float, requests: float, scrapes: float = 1.0) -> float:
         """Variance of the rate of ``scrapes`` scrapes that hold ``requests`` requests together."""
-        binomial = clipped(rate) * (1.0 - clipped(rate))
+        binomial = _binomial(rate)
         return binomial * self.request_noise / max(requests, 1e-9) + self.scatter_squared / max(scrapes, 1.0)
 
     def effective(self, rate: float, requests: float) -> float:
         """Independent, equally large requests that would prove as much as this scrape; bounded by the scatter."""
-        binomial = clipped(rate) * (1.0 - clipped(rate))
+        binomial = _binomial(rate)
         return binomial / self.variance(rate, requests)
 
     def learn_from_neighbours(self, before: Batch, batch: Batch) -> None:
@@ -62,7 +70,7 @@ class Noise:
         Outliers are cut at three standard errors, later where requests are few: one miss among hits is no
         outlier. A scrape counts as much as it says: where less than one miss is due, its absence says little.
         """
-        binomial = clipped(rate) * (1.0 - clipped(rate))
+        binomial = _binomial(rate)
         total = binomial * self._learnt / requests + self.scatter_squared
         squared = min(residual**2, (_OUTLIER_VARIANCES + _OUTLIER_REQUESTS / requests) * total)
         share = self.scatter_squared / total

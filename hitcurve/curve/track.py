@@ -44,8 +44,6 @@ class Track:
         self._pace_requests = 0.0
         self._pace_s = 0.0
         self.pace_now = 0.0
-        self.before = Sum()
-        """The newest scrapes before the last batch."""
 
     @property
     def level(self) -> float | None:
@@ -95,7 +93,6 @@ class Track:
         effective = self.noise.effective(batch.rate if near is None else near, requests)
         if self.baseline is None and self._recent and not self.swings.swinging(batch.to_s):
             self.noise.learn_from_neighbours(self._recent[-1][0], batch)
-        self.before = self.recent()
         self._recent.append((batch, effective))
         self.climb.add(batch, effective)
         self.swings.add(batch, requests)
@@ -113,17 +110,21 @@ class Track:
             self._size_queries = self._size_queries * keep + batch.queries
             self._size_requests = self._size_requests * keep + batch.requests
 
-    def recent(self, effective: float = _RECENT_EFFECTIVE, after_s: float = -math.inf) -> Sum:
-        """The newest scrapes, as many as prove something together."""
+    def recent(self, effective: float = _RECENT_EFFECTIVE, after_s: float = -math.inf, skip: int = 0) -> Sum:
+        """The newest scrapes, as many as prove something together; without the ``skip`` newest ones."""
+        batches, proven, first = self._recent, 0.0, len(self._recent) - skip
+        while first > 0 and proven < effective and batches[first - 1][0].from_s >= after_s:
+            first -= 1
+            proven += batches[first][1]
         total = Sum()
-        for batch, weight in reversed(self._recent):
-            if total.effective >= effective or batch.from_s < after_s:
-                break
-            part = Sum()
-            part.add(batch, weight)
-            part.merge(total)
-            total = part
+        for number in range(max(first, 0), len(batches) - skip):
+            total.add(*batches[number])
         return total
+
+    @property
+    def before(self) -> Sum:
+        """The newest scrapes before the last batch."""
+        return self.recent(skip=1)
 
     def error(self, part: Sum) -> float:
         """Standard error of the rate of a sum."""
