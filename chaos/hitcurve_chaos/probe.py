@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hitcurve_chaos.calls import NoAnswer, Transport
+from hitcurve_chaos.calls import Answer, NoAnswer, Transport
 from hitcurve_chaos.clock import Clock
 from hitcurve_chaos.targets import Target
 
-__all__ = ["PROBE", "Probe", "ProbeAnswer", "Prompt"]
+__all__ = ["PROBE", "Probe", "ProbeAnswer", "Prompt", "read_answer"]
 
 Prompt = str | Sequence[int]
 """Text, or token ids."""
@@ -126,24 +126,7 @@ class Probe:
             )
         except NoAnswer as error:
             return ProbeAnswer(False, reason=str(error))
-        values = answer.json()
-        if answer.status != 200 or not isinstance(values, dict) or not values.get("choices"):
-            return ProbeAnswer(False, status=answer.status, reason=answer.said)
-        usage = values.get("usage") or {}
-        details = usage.get("prompt_tokens_details") or {}
-        choice = values["choices"][0]
-        ids = choice.get("token_ids")
-        return ProbeAnswer(
-            True,
-            details.get("cached_tokens"),
-            usage.get("prompt_tokens"),
-            usage.get("completion_tokens"),
-            answer.status,
-            text=choice.get("text"),
-            token_ids=tuple(ids) if ids else None,
-            margins=_margins(choice.get("logprobs")),
-            duration_s=self._clock.now() - sent_s,
-        )
+        return read_answer(answer, self._clock.now() - sent_s)
 
     def _tell(self, at_s: float, model: str, answer: ProbeAnswer) -> None:
         line = {
@@ -171,11 +154,42 @@ class Probe:
             os.close(descriptor)
 
 
+def read_answer(answer: Answer, duration_s: float) -> ProbeAnswer:
+    """What a completion's answer says; whatever in it is not of its kind is unknown."""
+    values = _mapping(answer.json())
+    choices = values.get("choices")
+    if answer.status != 200 or not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+        return ProbeAnswer(False, status=answer.status, reason=answer.said)
+    usage, choice = _mapping(values.get("usage")), choices[0]
+    ids, text = choice.get("token_ids"), choice.get("text")
+    tokens = tuple(ids) if isinstance(ids, list) and all(_count(one) is not None for one in ids) else ()
+    return ProbeAnswer(
+        True,
+        _count(_mapping(usage.get("prompt_tokens_details")).get("cached_tokens")),
+        _count(usage.get("prompt_tokens")),
+        _count(usage.get("completion_tokens")),
+        answer.status,
+        text=text if isinstance(text, str) else None,
+        token_ids=tokens or None,
+        margins=_margins(choice.get("logprobs")),
+        duration_s=duration_s,
+    )
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _count(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
 def _margins(logprobs: Any) -> tuple[float | None, ...]:
     """From the ``logprobs`` of a completion: first choice minus second choice, token by token."""
-    top = logprobs.get("top_logprobs") if isinstance(logprobs, dict) else None
+    top = _mapping(logprobs).get("top_logprobs")
     margins: list[float | None] = []
-    for choices in top or ():
-        best = sorted(choices.values(), reverse=True) if isinstance(choices, dict) else []
+    for choices in top if isinstance(top, list) else ():
+        known = [value for value in _mapping(choices).values() if isinstance(value, int | float)]
+        best = sorted(known, reverse=True)
         margins.append(best[0] - best[1] if len(best) > 1 else None)
     return tuple(margins)
