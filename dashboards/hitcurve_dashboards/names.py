@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Literal
 
 from hitcurve.catalogue import CATALOGUE
-from hitcurve.engine_patch_catalogue import ENGINE_PATCH_CATALOGUE
+from hitcurve.engine_patch_catalogue import ENGINE_PATCH_CATALOGUE, FIRST_TOKEN
 
 __all__ = ["INFO_SERIES", "VLLM", "Kind", "known_metrics"]
 
@@ -48,7 +48,7 @@ INFO_SERIES = frozenset({"vllm:cache_config_info", "vllm_cache_config_info"})
 def known_metrics(recorded: Iterable[str] = ()) -> dict[str, Kind]:
     """Every name with its kind; ``recorded`` are the names that rules record."""
     known: dict[str, Kind] = {metric.name: metric.kind for metric in CATALOGUE}
-    for added in ENGINE_PATCH_CATALOGUE:
+    for added in (*ENGINE_PATCH_CATALOGUE, FIRST_TOKEN):
         parts = ("_bucket", "_sum", "_count") if added.kind == "histogram" else ("",)
         known |= {added.name + part: "gauge" if added.kind == "gauge" else "counter" for part in parts}
     known |= {"up": "gauge"}

@@ -27,7 +27,7 @@ import pytest
 import yaml
 
 from hitcurve.child import ChildProcess
-from hitcurve.engine_patch_catalogue import ENGINE_PATCH_CATALOGUE
+from hitcurve.engine_patch_catalogue import ENGINE_PATCH_CATALOGUE, FIRST_TOKEN
 from hitcurve_dashboards.build import built
 from hitcurve_dashboards.rules.records import Objective
 
@@ -148,7 +148,12 @@ class PatchedPage:
 
     TROUBLE = ("dropped", "errors", "stale_hit")
     REASONS = ("compulsory", "capacity", "reset", "isolated", "tail", "stranded", "unknown")
-    VALUES: ClassVar = {"adapter": ("", "chat"), "reason": REASONS, "key": ("adapter", "salt", "image")}
+    VALUES: ClassVar = {
+        "adapter": ("", "chat"),
+        "reason": REASONS,
+        "key": ("adapter", "salt", "image"),
+        "found": ("none", "some", "most"),
+    }
 
     def __init__(self) -> None:
         self._started_s = time.monotonic()
@@ -170,7 +175,7 @@ class PatchedPage:
 
     def lines(self) -> Iterator[str]:
         passed_s = time.monotonic() - self._started_s
-        for metric in ENGINE_PATCH_CATALOGUE:
+        for metric in (*ENGINE_PATCH_CATALOGUE, FIRST_TOKEN):
             grown = 0.0 if any(word in metric.name for word in self.TROUBLE) else passed_s * 10
             yield f"# TYPE {metric.name} {metric.kind}"
             for values in itertools.product(*(self.VALUES.get(label, ("x",)) for label in metric.labels)):

@@ -5,6 +5,7 @@ from hitcurve_dashboards.boards.shared import (
     CUTS,
     ENGINE,
     EXPORTER_VARIABLES,
+    NEEDS_PATCH,
     codes,
     either,
     rate,
@@ -13,6 +14,7 @@ from hitcurve_dashboards.boards.shared import (
 from hitcurve_dashboards.grafana.looks import (
     CAUSE_CODES,
     CAUSE_COLOURS,
+    REASON_COLOURS,
     STATE_CODES,
     STATE_COLOURS,
     shades,
@@ -205,6 +207,12 @@ _POOL = Row(
 _BUCKETS = 'vllm:time_to_first_token_seconds_bucket{target=~"$target"}'
 
 
+_FOUND = (
+    "histogram_quantile(0.95, sum by (le, found, target) "
+    '(rate(hitcurve_engine_first_token_seconds_bucket{target=~"$target"}[$__rate_interval])))'
+)
+
+
 def _quantile(level: float) -> str:
     return f"histogram_quantile({level}, sum by (le, target) {either(f'rate({_BUCKETS}[$__rate_interval])')})"
 
@@ -222,7 +230,24 @@ _LATENCY = Row(
                 Query(_quantile(0.99), "p99 {{target}}"),
             ),
             unit="s",
+            width=8,
             minimum=0,
+        ),
+        Panel(
+            "Time to first token, hits and misses apart",
+            "timeseries",
+            "What does a miss cost? The 95th percentile by how much of the prompt was found: most (half or more), "
+            "some, none; from the engine's queue on. Needs the engine patch.",
+            (Query(_FOUND, "{{found}} {{target}}", may_be_empty=NEEDS_PATCH),),
+            unit="s",
+            width=8,
+            minimum=0,
+            no_value="No traffic, or no engine patch",
+            overrides=(
+                shades("^most", REASON_COLOURS["hit"]),
+                shades("^some", "#96D98D"),
+                shades("^none", REASON_COLOURS["compulsory"]),
+            ),
         ),
         Panel(
             "First-order prefill speed-up",
@@ -230,6 +255,7 @@ _LATENCY = Row(
             "How much prefill does the cache save? 1 / (1 - h); attention and queueing are not in it.",
             (Query(f"hitcurve_prefill_speedup_ratio{{{ENGINE}}}", "{{window}} " + _NAME),),
             unit="suffix:x",
+            width=8,
             minimum=1,
         ),
     ),
