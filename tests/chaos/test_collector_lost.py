@@ -35,7 +35,7 @@ from hitcurve_chaos.targets import Target
 from hitcurve_chaos.verdict import Verdict
 
 Kind = Literal["honest", "silent", "waits", "claims"]
-GIVE_UP_S = 1.5
+GIVE_UP_S = 3.0
 
 
 class Engine:
@@ -99,6 +99,12 @@ def batch(*spans: int) -> bytes:
     scopes = [ScopeSpans(spans=[Span(name="s", trace_id=b"\x12" * 16) for _ in range(count)]) for count in spans]
     body: bytes = ExportTraceServiceRequest(resource_spans=[ResourceSpans(scope_spans=scopes)]).SerializeToString()
     return body
+
+
+@pytest.fixture(autouse=True)
+def _hardly_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slow collector is far from being given up, however slow the machine is."""
+    monkeypatch.setattr("hitcurve_chaos.stand_in_collector.SLOW_S", 0.1)
 
 
 def judged(scripted: ModuleType, folder: Path, kind: Kind) -> Verdict:
