@@ -40,7 +40,7 @@ def locust(repository: Path, tmp_path: Path) -> Iterator[Callable[..., subproces
 
 
 def ended(process: subprocess.Popen[str]) -> str:
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=120)
     assert process.returncode == 0, out
     assert "Traceback" not in out, out[out.index("Traceback") :][:3000]
     return out
