@@ -7,7 +7,7 @@ from typing import Final
 
 from hitcurve.readers.exposition import Page, Series
 
-__all__ = ["LONGEST_LABEL", "with_short_labels"]
+__all__ = ["LONGEST_LABEL", "short_label", "with_short_labels"]
 
 LONGEST_LABEL: Final = 200
 """Characters; names of models and paths stay whole."""
@@ -38,12 +38,13 @@ def _shortened(series: Series) -> Series:
     if not _is_long(series):
         return series
     labels: Mapping[str, str] = {
-        name: value if name in _LISTS else _short(value) for name, value in series.labels.items()
+        name: value if name in _LISTS else short_label(value) for name, value in series.labels.items()
     }
     return replace(series, labels=labels)
 
 
-def _short(value: str) -> str:
+def short_label(value: str) -> str:
+    """The value, or its beginning and a digest where it is longer than ``LONGEST_LABEL``."""
     if len(value) <= LONGEST_LABEL:
         return value
     digest = hashlib.sha256(value.encode("utf-8", "surrogatepass")).hexdigest()[:12]

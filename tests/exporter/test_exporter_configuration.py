@@ -135,6 +135,10 @@ def test_a_mistake_names_file_line_key_and_cure(tmp_path: Path, text: str, sente
         ("targets:\n- name: a\n", "exporter.yaml:2: this target has no 'url'; add one such as 'url: http://127.0.0.1:8000'."),
         ("targets:\n- url: a:1\n", "exporter.yaml:2: 'url' must be an address such as http://127.0.0.1:8000; got 'a:1'"),
         ("targets:\n- url: http://a:x\n", "exporter.yaml:2: 'url' must be an address such as http://127.0.0.1:8000; got 'http://a:x'"),
+        ("targets:\n- url: http://*:8000\n", "exporter.yaml:2: 'url' must be an address such as http://127.0.0.1:8000; got 'http://*:8000'"),
+        ("targets:\n- url: http://-a:8000\n", "exporter.yaml:2: 'url' must be an address such as http://127.0.0.1:8000; got 'http://-a:8000'"),
+        ("targets:\n- url: http://a,b:8000\n", "exporter.yaml:2: 'url' must be an address such as http://127.0.0.1:8000; got 'http://a,b:8000'"),
+        ("targets:\n- url: http://1.2.3.400:8000\n", "exporter.yaml:2: 'url' must be an address such as http://127.0.0.1:8000; got 'http://1.2.3.400:8000'"),
         ("targets:\n- url: http://u:p@a\n", "exporter.yaml:2: 'url' must be an address without user name and password, since it becomes a label; got 'http://…@a'"),
         ("targets:\n- url: http://a\n  nmae: b\n", "exporter.yaml:3: unknown key 'nmae'; did you mean 'name'?"),
         ("targets:\n- url: http://a\n- url: http://a/\n", "exporter.yaml:3: 'url' http://a/metrics is already used on line 2; every target needs its own."),
@@ -206,3 +210,10 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
 def test_a_written_duration_reads_back(milliseconds: int) -> None:
     seconds = milliseconds / 1000
     assert parse_duration(format_duration(seconds)) == pytest.approx(seconds, rel=1e-5)
+
+
+@pytest.mark.parametrize("host", ["a", "a.example.", "vllm_1", "münchen.example", "[::1]", "10.0.0.1", "x" * 63])
+def test_hosts_that_a_name_server_may_know_are_taken(tmp_path: Path, host: str) -> None:
+    file = tmp_path / "exporter.yaml"
+    file.write_text(f"targets: [{{url: 'http://{host}:8000'}}]\n", encoding="utf-8")
+    assert configuration_from_file(file).targets[0].url == f"http://{host}:8000"

@@ -17,10 +17,9 @@ from hitcurve.errors import UsageError
 from hitcurve_exporter.configuration.discovery_records import FileDiscovery, HttpDiscovery, Shard
 from hitcurve_exporter.configuration.discovery_settings import shard_from_option
 from hitcurve_exporter.configuration.load import configuration_from_file
-from hitcurve_exporter.configuration.records import ExporterConfig, TargetConfig
+from hitcurve_exporter.configuration.records import ExporterConfig
 from hitcurve_exporter.configuration.targets import a_target
 from hitcurve_exporter.discovery.files import TargetFiles
-from hitcurve_exporter.discovery.groups import BadGroups, parse_groups
 from hitcurve_exporter.discovery.selection import Selection, select, shard_of
 
 Start = Callable[..., Any]
@@ -47,61 +46,9 @@ def scraped(exporter: Any) -> set[str]:
     return {name.split('target="')[1].split('"')[0] for name in names if 'target="' in name}
 
 
-GROUPS = [
-    {
-        "targets": ["10.0.0.1:8000", "10.0.0.2:8000"],
-        "labels": {"zone": "a", "job": "vllm", "__meta_x": "y", "no": ""},
-    },
-    {
-        "targets": ["e.example:443"],
-        "labels": {"__scheme__": "https", "__metrics_path__": "/x", "instance": "e", "engine": "9"},
-    },
-    {"targets": ["http://10.0.0.3:8000/m"]},
-    {"targets": []},
-]
-EXPECTED = (
-    TargetConfig("http://10.0.0.1:8000", "http://10.0.0.1:8000/metrics", "http://10.0.0.1:8000", (("zone", "a"),)),
-    TargetConfig("http://10.0.0.2:8000", "http://10.0.0.2:8000/metrics", "http://10.0.0.2:8000", (("zone", "a"),)),
-    TargetConfig("https://e.example:443/x", "https://e.example:443/x", "e"),
-    TargetConfig("http://10.0.0.3:8000/m", "http://10.0.0.3:8000/m", "http://10.0.0.3:8000/m"),
-)
-
-
-def test_groups_are_read_as_prometheus_reads_them() -> None:
-    assert parse_groups(json.dumps(GROUPS).encode(), as_yaml=False) == EXPECTED
-    assert parse_groups(yaml.safe_dump(GROUPS).encode(), as_yaml=True) == EXPECTED
-    assert parse_groups(b"# none yet\n", as_yaml=True) == ()
-
-
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("[{", "it is not JSON"),
-        ("[" * 100_000, "it is not JSON"),
-        ('{"targets": []}', 'it must be a list such as [{"targets": ["10.0.0.1:8000"], "labels": {"zone": "a"}}]'),
-        (
-            "[{}]",
-            "group 1 has no list of 'targets'; write it such as "
-            '[{"targets": ["10.0.0.1:8000"], "labels": {"zone": "a"}}]',
-        ),
-        ('[{"targets": ["a:1"], "labels": {"n": 1}}]', "the labels of group 1 are not names with texts"),
-        ('[{"targets": [8000]}]', "a target of group 1 must be a text"),
-        ('[{"targets": ["8000"]}]', "a target of group 1 must be an address such as http://127.0.0.1:8000"),
-        (
-            '[{"targets": ["http://u:p@a:1"]}]',
-            "a target of group 1 must be an address without user name and password, since it becomes a label",
-        ),
-    ],
-)
-def test_what_is_no_list_of_groups_is_refused_whole(text: str, why: str) -> None:
-    with pytest.raises(BadGroups) as refused:
-        parse_groups(text.encode(), as_yaml=False)
-    assert str(refused.value) == why
-
-
 @given(st.lists(st.integers(1, 500), unique=True, max_size=40), st.integers(1, 7), st.integers(1, 20))
 def test_shards_are_a_partition_that_depends_on_nothing_else(hosts: list[int], count: int, most: int) -> None:
-    targets = [a_target(f"http://10.0.0.{host}:8000") for host in hosts]
+    targets = [a_target(f"http://engine-{host}:8000") for host in hosts]
     parts = [select(targets, Shard(index, count), 1000).targets for index in range(count)]
     assert sorted(target.url for part in parts for target in part) == sorted(target.url for target in targets)
     alone = [select([target], Shard(index, count), 1000).targets for target in targets for index in range(count)]

@@ -1,5 +1,6 @@
 """KV events over ZeroMQ, from a publisher on the loopback interface to the page."""
 
+import json
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -11,6 +12,7 @@ import pytest
 import zmq
 
 from hitcurve.catalogue import CATALOGUE
+from hitcurve_exporter.configuration.discovery_records import FileDiscovery
 from hitcurve_exporter.configuration.kv_events_records import KvEventsConfig
 from hitcurve_exporter.configuration.records import TargetConfig
 
@@ -153,6 +155,29 @@ def test_blocks_are_counted_from_the_first_batch_on(
         "refused_messages": 0,
         "restarts": 0,
     }
+
+
+def test_targets_of_a_file_bring_their_publishers(
+    publisher: Start,
+    scripted_engine: Start,
+    start_exporter: Start,
+    page_of: Callable[..., Any],
+    watching: Callable[..., Any],
+    eventually: Callable[..., Any],
+    tmp_path: Path,
+) -> None:
+    source, engine, file = publisher(), scripted_engine(page_of(1000, 900, 10)), tmp_path / "targets.json"
+    labels = {"instance": "a", "zone": "x"}
+    endpoint = {"__kv_events_endpoint__": source.endpoint.replace("127.0.0.1", "{host}")}
+    group = {"targets": [engine.url.removeprefix("http://")], "labels": labels | endpoint}
+    file.write_text(json.dumps([group]))
+    exporter = start_exporter(watching(file_sd=(FileDiscovery((str(file),)),)))
+    eventually(lambda: seen(exporter, "connected") == 1)
+    source.publish(STORED_TWO)
+    eventually(lambda: live(exporter) == (2, 0, 0))
+    file.write_text(json.dumps([{**group, "labels": labels}]))
+    eventually(lambda: seen(exporter, "connected") is None)
+    eventually(lambda: exporter.samples()["hitcurve_exporter_targets"] == 1)
 
 
 def test_promtool_has_nothing_to_say_about_them(

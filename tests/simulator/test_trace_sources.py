@@ -44,6 +44,17 @@ def test_gzip_is_known_by_its_content(tmp_path: Path) -> None:
     assert lengths(read_trace(file)) == [600]
 
 
+def test_a_line_too_long_to_be_held_is_refused_before_it_is(tmp_path: Path) -> None:
+    trace = tmp_path / "long.jsonl.gz"
+    with gzip.open(trace, "wb", compresslevel=1) as file:
+        file.write(b'{}\n{"text": "')
+        for _ in range(66):
+            file.write(bytes(1 << 20))
+    with pytest.raises(UsageError) as refused:
+        read_trace(trace)
+    assert str(refused.value) == f"line 2 of {trace} is longer than 64 MiB; write one request a line."
+
+
 def test_standard_input_is_a_dash(monkeypatch: pytest.MonkeyPatch) -> None:
     stdin = SimpleNamespace(buffer=io.BufferedReader(io.BytesIO(json.dumps(ROW).encode())))  # type: ignore[arg-type]
     monkeypatch.setattr(sys, "stdin", stdin)

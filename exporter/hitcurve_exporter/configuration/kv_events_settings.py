@@ -7,7 +7,7 @@ from typing import Final
 from hitcurve_exporter.configuration.kv_events_records import KvEventsConfig
 from hitcurve_exporter.configuration.yaml_document import Section, Unsuitable, a_whole_number
 
-__all__ = ["read_kv_events"]
+__all__ = ["kv_events_of", "read_kv_events"]
 
 _TCP: Final = re.compile(r"tcp://(?P<host>\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):(?P<port>[0-9]{1,5})")
 _IPC: Final = re.compile(r"ipc://\S+")
@@ -35,15 +35,35 @@ def read_kv_events(target: Section) -> KvEventsConfig | None:
         section.read("topic", str, ""),
         ranks,
     )
+    mistake = _mistake(config)
+    if mistake is not None:
+        raise section.wrong_at(*mistake)
+    return config
+
+
+def kv_events_of(endpoint: str, replay_endpoint: str | None, topic: str, ranks: str) -> KvEventsConfig:
+    """The same from texts, as a target group holds them. Unsuitable where they name no publisher."""
+    if any(find_spec(package) is None for package in _PACKAGES):
+        raise Unsuitable("read with pyzmq and msgspec; install them with: pip install 'hitcurve[kv-events]'")
+    replay = None if replay_endpoint is None else an_endpoint(replay_endpoint)
+    config = KvEventsConfig(an_endpoint(endpoint), replay, topic, _some_ranks(ranks))
+    if _mistake(config) is not None:
+        raise Unsuitable("addresses whose ports leave one for each rank and do not overlap")
+    return config
+
+
+def _mistake(config: KvEventsConfig) -> tuple[str, str] | None:
+    """A key and what is wrong with its value."""
+    ranks = config.ranks
     for key, endpoint in (("endpoint", config.endpoint), ("replay_endpoint", config.replay_endpoint)):
         if ranks > 1 and endpoint is not None and not _has_ports(endpoint, ranks):
-            raise section.wrong_at(key, f"'{key}' leaves no port for each of {ranks} ranks; name a tcp address.")
+            return key, f"'{key}' leaves no port for each of {ranks} ranks; name a tcp address."
     if config.replay_endpoint is not None and _overlap(config.endpoint, config.replay_endpoint, ranks):
-        raise section.wrong_at(
+        return (
             "replay_endpoint",
             "the ports of 'endpoint' and 'replay_endpoint' overlap; every rank takes one port above each.",
         )
-    return config
+    return None
 
 
 def an_endpoint(text: str) -> str:

@@ -1,5 +1,6 @@
 """Addresses: what to scrape, what to call it, where to listen."""
 
+import ipaddress
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,8 @@ __all__ = ["a_listen_address", "a_target", "an_address", "is_free_label", "read_
 
 RESERVED_LABELS: Final = frozenset(label for metric in CATALOGUE for label in metric.labels) | {"instance", "job"}
 _LABEL_NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+_HOST_LABEL: Final = re.compile(r"[a-zA-Z0-9_](?:[a-zA-Z0-9_-]{0,61}[a-zA-Z0-9_])?")
+_LONGEST_HOST: Final = 254
 _LARGEST_PORT: Final = 65_535
 
 
@@ -48,12 +51,23 @@ def an_address(url: str) -> str:
         raise Unsuitable("an address without user name and password, since it becomes a label")
     try:
         base_address(without_query)
-        usable = scheme in ("http", "https") and (urlsplit(shown).hostname or "").strip("0123456789") != ""
+        usable = scheme in ("http", "https") and _is_host(urlsplit(shown).hostname or "")
     except (UsageError, ValueError):
         usable = False
     if not usable:
         raise Unsuitable("an address such as http://127.0.0.1:8000")
     return shown
+
+
+def _is_host(name: str) -> bool:
+    """An IP address, or a name that a name server may know; ``_`` as container networks write it."""
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        labels = name.encode("idna").decode().removesuffix(".").split(".")
+        known = sum(map(len, labels)) + len(labels) <= _LONGEST_HOST and not labels[-1].isdigit()
+        return known and all(map(_HOST_LABEL.fullmatch, labels))
+    return True
 
 
 def is_free_label(name: str) -> bool:

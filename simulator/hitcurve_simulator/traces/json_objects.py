@@ -12,6 +12,8 @@ from hitcurve_simulator.traces.row import LineFinding
 __all__ = ["Lines", "read_objects", "stream_objects"]
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_LONGEST_LINE_BYTES = 64 << 20
+"""A line is one request, or one batch of events; a million token ids are 8 MB."""
 _LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 
 Lines = list[tuple[int, object]]
@@ -70,8 +72,15 @@ def _document(path: Path, text: bytes) -> Any:
 
 
 def _lines(path: Path, file: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """Lines that are not blank, with their numbers."""
-    for line, text in enumerate(file, 1):
+    """Lines that are not blank, with their numbers. UsageError at one that is too long to be held.
+
+    The first line of a file that is one JSON list may be longer: its beginning comes as a line, the rest does not.
+    """
+    for line, text in enumerate(iter(lambda: file.readline(_LONGEST_LINE_BYTES + 1), b""), 1):
+        if len(text) > _LONGEST_LINE_BYTES and not (line == 1 and text.lstrip().startswith(b"[")):
+            raise UsageError(
+                f"line {line} of {path} is longer than {_LONGEST_LINE_BYTES >> 20} MiB; write one request a line."
+            )
         if line == 1:
             text = text.removeprefix(_BYTE_ORDER_MARK)
             if text.startswith(_LFS_POINTER):
