@@ -17,6 +17,9 @@ from reference import configuration_page, states_page
 
 ROOT = Path(__file__).resolve().parents[2]
 OUTSIDE = re.compile(r"\]\((?P<up>(?:\.\./)+)(?P<path>[\w./-]+)(?P<anchor>#[\w-]+)?\)")
+CHINESE = "[\u3000-\u9fff\uff00-\uffef]"
+WRAPPED = re.compile(f"(?<={CHINESE})\n(?={CHINESE})")
+"""A line break within a Chinese paragraph, which a browser would show as a space."""
 COPIES = "repository"
 WAYS_ON = {
     "runbooks/": "[All runbooks](README.md) · [why a rate falls](../why-a-rate-falls.md)",
@@ -44,7 +47,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, config: MkDocsConfig, files: Files) -> str:
-    """Links that leave ``docs`` lead to a copy of the file in the site."""
+    """Links that leave ``docs`` lead to a copy of the file in the site; Chinese lines are joined."""
 
     def inside(link: re.Match[str]) -> str:
         folder = PurePosixPath(page.file.src_uri).parent
@@ -56,7 +59,7 @@ def on_page_markdown(markdown: str, page: Any, config: MkDocsConfig, files: File
             files.append(File.generated(config, uri, content=target.read_text(encoding="utf-8")))
         return f"]({os.path.relpath(uri, folder)})"
 
-    return OUTSIDE.sub(inside, markdown) + _way_on(page.file.src_uri)
+    return WRAPPED.sub("", OUTSIDE.sub(inside, markdown)) + _way_on(page.file.src_uri)
 
 
 def _way_on(uri: str) -> str:

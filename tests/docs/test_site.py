@@ -59,6 +59,13 @@ def test_generated_pages_hold_what_the_code_says(site: Path) -> None:
     assert "max_engines_per_target: 256" in re.sub(r"<[^>]+>", "", configuration)
 
 
+def test_chinese_lines_are_joined_without_a_space(site: Path) -> None:
+    text = (site / "zh" / "tutorial.html").read_text(encoding="utf-8")
+    wide = "[\u3000-\u9fff\uff00-\uffef]"
+    assert len(re.findall(wide, text)) > 500
+    assert re.findall(f".{{,9}}{wide}\n{wide}.{{,9}}", text) == []
+
+
 def test_a_page_without_a_place_fails_the_build(repository: Path) -> None:
     """``--quiet`` would hide warnings from ``--strict`` as well, so it must stay away from ``make docs``."""
     recipe = (repository / "Makefile").read_text().partition("\ndocs:")[2].partition("\n\n")[0]
