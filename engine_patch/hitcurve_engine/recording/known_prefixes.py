@@ -6,7 +6,7 @@ from typing import Final, Generic, TypeVar
 
 __all__ = ["MOST_HASHES", "KnownPrefixes"]
 
-MOST_HASHES: Final = 1 << 18
+MOST_HASHES: Final = 1 << 16
 
 V = TypeVar("V")
 
