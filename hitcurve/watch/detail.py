@@ -15,6 +15,11 @@ from hitcurve.watch.table import NO_VALUE, percent, seconds, short_number, state
 __all__ = ["detail"]
 
 _LABEL_WIDTH: Final = 26
+_FOUND: Final = {
+    "most": "  half or more found",
+    "some": "  less than half found",
+    "none": "  nothing found",
+}
 
 
 def detail(replica: Replica, width: int) -> Text:
@@ -59,6 +64,9 @@ def _engine(replica: Replica) -> Iterator[tuple[str, str]]:
     reading = replica.reading
     yield "tokens looked up per s", short_number(replica.query_tokens_per_s)
     yield "mean time to first token", seconds(reading.mean_ttft_s)
+    for found, label in _FOUND.items():
+        if found in replica.first_token_s:
+            yield label, seconds(replica.first_token_s[found])
     yield "running / waiting", f"{short_number(reading.running)} / {short_number(reading.waiting)}"
     yield "pool in use", percent(reading.kv_usage)
     yield "pool, block size", f"{_tokens(reading.capacity_tokens)}, {_tokens(reading.block_size)}"

@@ -1,8 +1,8 @@
 """What ``watch`` knows of one replica after a round: its newest reading and the curve so far."""
 
 from collections import Counter, deque
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from hitcurve.printable import printable
@@ -23,6 +23,8 @@ class Replica:
     curve: Sequence[Interval] = ()
     evictions_per_s: float | None = None
     """Blocks evicted per second between the two newest readings; ``None`` where the engine does not count them."""
+    first_token_s: Mapping[str, float] = field(default_factory=dict)
+    """Mean time to the first token in the newest interval, by what was found of a prompt; see ``first_tokens``."""
 
     @property
     def hit_rate(self) -> float | None:
@@ -98,8 +100,13 @@ class Curves:
         """Whether the replica has a curve."""
         return _key(reading) in self._followed
 
-    def replicas(self, readings: Iterable[Reading]) -> tuple[Replica, ...]:
-        """Take the readings of a round; a replica that is not among them is forgotten."""
+    def replicas(
+        self, readings: Iterable[Reading], first_tokens: Mapping[str, Mapping[str, float]] | None = None
+    ) -> tuple[Replica, ...]:
+        """Take the readings of a round; a replica that is not among them is forgotten.
+
+        ``first_tokens`` are the times to the first token by target.
+        """
         kept = {}
         for reading in readings:
             followed = self._followed.get(_key(reading)) or _Followed(deque(maxlen=CURVE_POINTS))
@@ -108,7 +115,13 @@ class Curves:
         self._followed = {key: followed for key, (_, followed) in kept.items()}
         names = _names(kept)
         found = [
-            Replica(names[key], reading, tuple(followed.curve), followed.evictions_per_s)
+            Replica(
+                names[key],
+                reading,
+                tuple(followed.curve),
+                followed.evictions_per_s,
+                (first_tokens or {}).get(reading.target, {}),
+            )
             for key, (reading, followed) in kept.items()
         ]
         return tuple(sorted(found, key=lambda replica: replica.name))

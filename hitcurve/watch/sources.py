@@ -12,6 +12,7 @@ from hitcurve.errors import EnvironmentFailed
 from hitcurve.monitor import TargetMonitor
 from hitcurve.reading import Interval, Reading, reading_from_json
 from hitcurve.scrape import Scrape, fetch
+from hitcurve.watch.first_tokens import FirstTokens
 from hitcurve.watch.replica import Curves, Round
 
 __all__ = ["Fetch", "Rounds", "Watched"]
@@ -65,7 +66,8 @@ class Watched:
                 if source.follows_curves and not self._curves.knows(reading):
                     self._curves.seed(reading, source.curve(reading))
                 readings.append(reading)
-        return Round(at_s, self._curves.replicas(readings))
+        first_tokens = {source.address: source.first_tokens.mean_s for source in self._sources}
+        return Round(at_s, self._curves.replicas(readings, first_tokens))
 
 
 class _Source:
@@ -74,6 +76,7 @@ class _Source:
     def __init__(self, address: str, windows_s: tuple[float, ...], timeout_s: float, fetch: Fetch) -> None:
         self.address = address
         self.follows_curves = False
+        self.first_tokens = FirstTokens()
         self._fetch = fetch
         self._timeout_s = timeout_s
         self._monitor = TargetMonitor(address, windows_s=windows_s)
@@ -86,6 +89,7 @@ class _Source:
         if isinstance(scrape.body, bytes) and _EXPORTER_PAGE in scrape.body:
             self.follows_curves = True
             return self._ask()
+        self.first_tokens.observe(scrape.body if scrape.status == 200 and scrape.error is None else None)
         return self._monitor.observe(scrape)
 
     def curve(self, reading: Reading) -> list[Interval]:
