@@ -284,12 +284,10 @@ class Ledger:
     def _hold(self, request: OpenRequest, lookup: PendingLookup, at_s: float) -> None:
         """The request now reads the blocks it found; unknown ones are entered, since the engine has them."""
         assert lookup.keys is not None
-        leading = lookup.keys[: -(-lookup.hit_tokens // self.block_size)]
-        found = leading if lookup.found is None else lookup.found
-        get = self._table.cached.get
+        found = lookup.keys[: -(-lookup.hit_tokens // self.block_size)] if lookup.found is None else lookup.found
         blocks = []
         for index, key in enumerate(found):
-            block = get(key)
+            block = self._table.cached.get(key)
             if block is None:
                 request.note("hit_of_unknown_block")
                 block = self._table.store([key], None, index, request.origin, at_s)[0]
