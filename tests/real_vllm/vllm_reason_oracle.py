@@ -8,6 +8,8 @@ nothing of the patch: it keeps every KV event that vLLM itself publishes, for ev
 reason from them. Prints one JSON line with the tokens by reason, and ends with code 1 where any request differs.
 ``--ghosts`` is the patch's memory of blocks that are gone, in pools; with too little of it evicted blocks are
 forgotten and read ``compulsory``, which the line then counts.
+
+Longer than 300 lines because it runs as one file in the environment of a real vLLM.
 """
 
 import argparse

@@ -4,6 +4,8 @@ Runs in the environment of a real vLLM: ``python scenario.py patched|unpatched p
 GPU and no compiled part of vLLM, and is written for every release from 0.8.5 on: what a constructor does not know
 it is not given. Prints one JSON object: the answers of the manager, its own counters and evictions, and, patched,
 what the ledger says and which methods returned another object than the original's.
+
+Longer than 300 lines because it runs as one file in environments that hold nothing of ours.
 """
 
 import dataclasses
