@@ -186,3 +186,16 @@ def test_what_the_journal_keeps_of_a_target_is_enough_and_holds_no_key(monkeypat
     monkeypatch.delenv("ADMIN_KEY")
     with pytest.raises(UsageError, match="the environment variable ADMIN_KEY is not set"):
         target.admin_headers()
+
+
+def test_a_target_names_the_collector_that_may_be_stood_in_for(tmp_path: Path) -> None:
+    (target,) = load_targets(written(tmp_path, GOOD + "    collector: http://127.0.0.1:4318/\n"))
+    assert target.collector == "http://127.0.0.1:4318"
+    own = "targets:\n  - name: own\n    start: {patched: true}\n"
+    (target,) = load_targets(written(tmp_path, own))
+    assert target.start is not None
+    assert target.start.patched
+    with pytest.raises(UsageError, match=r"targets\[0\]\.collector cannot stand beside 'start'"):
+        load_targets(written(tmp_path, own + "    collector: http://127.0.0.1:4318\n"))
+    with pytest.raises(UsageError, match=r"targets\[0\]\.start\.patched is 'often'"):
+        load_targets(written(tmp_path, own.replace("true", "often")))
