@@ -28,7 +28,7 @@ LOOKUP: Final = 0
 SCHEDULED: Final = 1
 """(kind, at_s, request_id, admitted hit tokens | None, external hit tokens)"""
 TAKEN: Final = 2
-"""(kind, at_s, ids of the blocks handed out, request_id | None): those that held content are evicted"""
+"""(kind, at_s, blocks handed out, how many, request | None): those that held content are evicted"""
 STORED: Final = 3
 """(kind, at_s, request, group, first index, end index, hashes, blocks, index of the first of them, mask | None)"""
 FREED: Final = 4

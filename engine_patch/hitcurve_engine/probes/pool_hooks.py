@@ -26,10 +26,7 @@ def _on_taken(original: Method, switch: Switch) -> Method:
                 probe = args[0]._hitcurve_probe
                 if probe is not None:
                     if len(probe.events) < probe.limit:
-                        current = probe.current
-                        ids = [block.block_id for block in result]
-                        cause = None if current is None else current.request_id
-                        probe.events.append((TAKEN, monotonic(), ids, cause))
+                        probe.events.append((TAKEN, monotonic(), result, len(result), probe.current))
                     else:
                         probe.overflow()
             except Exception as error:

@@ -7,7 +7,8 @@ stand-ins for salt and images once per request, every hash and every token once.
   any of these;
 - ``(LOOKUP, at_s, request_id, tokens, hit tokens, skipped, prefix | None, remembered, first_hash | None, hashes,
   first_block, block_tokens, found block ids by group | None)``;
-- of the kinds SCHEDULED and TAKEN: the raw event as it is;
+- of the kind SCHEDULED: the raw event as it is;
+- ``(TAKEN, at_s, block ids, request_id | None)``;
 - ``(STORED, at_s, request_id, group, first index, block ids, mask | None, first_hash, hashes, first_block,
   block_tokens)``;
 - ``(FREED, at_s, request_id, status, None | (prompt tokens, cached tokens, external tokens, trace carrier, arrival
@@ -32,6 +33,7 @@ from hitcurve_engine.probes.events import (
     LOOKUP,
     RESET,
     STORED,
+    TAKEN,
     RawEvent,
 )
 from hitcurve_engine.recording.block_reading import blocks_by_group
@@ -86,6 +88,7 @@ class EventReader:
         self._names: dict[int, tuple[Any, str]] = {}
         self._readers: dict[int, Callable[..., None]] = {
             LOOKUP: self._lookup,
+            TAKEN: self._taken,
             STORED: self._stored,
             FREED: self._freed,
             RESET: self._reset,
@@ -129,6 +132,10 @@ class EventReader:
             first_block, read = self._tokens(sent, request, known, tokens // size)
         asked = (LOOKUP, at_s, request.request_id, tokens, hit, skips_lookup(request))
         into.append((*asked, prefix, remembered, first_hash, new, first_block, read, found))
+
+    def _taken(self, into: list[PlainEvent], at_s: float, blocks: Sequence[Any], count: int, request: Any) -> None:
+        ids = [block.block_id for block in blocks[:count]]
+        into.append((TAKEN, at_s, ids, None if request is None else request.request_id))
 
     def _stored(
         self,
