@@ -55,6 +55,13 @@ def test_a_line_too_long_to_be_held_is_refused_before_it_is(tmp_path: Path) -> N
     assert str(refused.value) == f"line 2 of {trace} is longer than 64 MiB; write one request a line."
 
 
+def test_a_little_zstd_that_unpacks_to_very_much_is_refused_as_soon(tmp_path: Path) -> None:
+    trace = tmp_path / "bomb.jsonl.zst"
+    trace.write_bytes(zstandard.ZstdCompressor().compress(bytes(200 << 20)))
+    with pytest.raises(UsageError, match="line 1 of .* is longer than 64 MiB; write one request a line"):
+        read_trace(trace)
+
+
 def test_standard_input_is_a_dash(monkeypatch: pytest.MonkeyPatch) -> None:
     stdin = SimpleNamespace(buffer=io.BufferedReader(io.BytesIO(json.dumps(ROW).encode())))  # type: ignore[arg-type]
     monkeypatch.setattr(sys, "stdin", stdin)

@@ -24,6 +24,8 @@ _REFUSED = {
 }
 _LONGEST_MAGIC = 5
 _CHUNK_BYTES = 1 << 16
+_PIECE_BYTES = 1 << 8
+"""What zstd unpacks at once, to 8 MiB at most: four packed bytes can stand for a block of 128 KiB."""
 
 
 @contextmanager
@@ -72,8 +74,8 @@ class _Unzstd(io.RawIOBase):
         self._file = file
         self._new_frame = new_frame
         self._frame: Any = None
-        self._packed = b""
-        self._plain = b""
+        self._packed = memoryview(b"")
+        self._plain = memoryview(b"")
 
     def readable(self) -> bool:
         return True
@@ -81,7 +83,7 @@ class _Unzstd(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         while not self._plain:
             if not self._packed:
-                self._packed = self._file.read(_CHUNK_BYTES)
+                self._packed = memoryview(self._file.read(_CHUNK_BYTES))
             if not self._packed:
                 if self._frame is not None:
                     raise UsageError(f"{self._path} is damaged zstd data: it is cut off.")
@@ -93,10 +95,11 @@ class _Unzstd(io.RawIOBase):
 
     def _unpack(self) -> None:
         self._frame = self._frame or self._new_frame()
+        piece, self._packed = self._packed[:_PIECE_BYTES], self._packed[_PIECE_BYTES:]
         try:
-            self._plain = self._frame.decompress(self._packed)
+            self._plain = memoryview(self._frame.decompress(piece))
         except Exception as error:  # The package's own class, which is not imported here.
             raise UsageError(f"{self._path} is damaged zstd data: {error}.") from None
-        self._packed = self._frame.unused_data if self._frame.eof else b""
         if self._frame.eof:
+            self._packed = memoryview(self._frame.unused_data + bytes(self._packed))
             self._frame = None
