@@ -19,27 +19,27 @@ class SameEvent:
         self._between = b""
         self._lessons = 0
 
-    def take(self, data: bytes) -> tuple[int, int, str] | None:
-        """How many of the first bytes are known events, how many events they are, and all the text of these.
+    def take(self, data: bytes, start: int) -> tuple[int, int, str] | None:
+        """Where known events end, how many they are, and all their text; ``None`` where the first is not known.
 
-        ``data`` has to begin with an event; ``None`` where that one is not known. What remains has to be parsed.
+        An event has to begin at ``start``. What comes behind the end has to be parsed.
         """
         before, behind = self._before, self._behind
-        if not before or not data.startswith(before):
+        if not before or not data.startswith(before, start):
             return None
         end = len(data) if data.endswith(behind) else data.rfind(behind) + len(behind)
-        start, stop = len(before), end - len(behind)
+        start, stop = start + len(before), end - len(behind)
         if stop <= start:
             return None
         texts = data[start:stop].split(self._between)
         text = _plain(texts)
-        if text is None:
-            known = _plain_at_first(texts)
-            if not known:
-                return None
-            text, end = "".join(known), self._length_of(texts[: len(known)])
-            return end, len(known), text
-        return end, len(texts), text
+        if text is not None:
+            return end, len(texts), text
+        known = _plain_at_first(texts)
+        if not known:
+            return None
+        length = sum(map(len, texts[: len(known)])) + (len(known) - 1) * len(self._between)
+        return start + length + len(behind), len(known), "".join(known)
 
     def learn(self, data: bytes, key: str, text: str, end: bytes) -> None:
         """Remember an event that brings ``text`` under ``key`` and nothing else; ``end`` stands behind it."""
@@ -57,9 +57,6 @@ class SameEvent:
             self._before = b"data: " + data[:start]
             self._behind = data[stop:] + end
             self._between = self._behind + self._before
-
-    def _length_of(self, texts: list[bytes]) -> int:
-        return sum(map(len, texts)) + len(texts) * len(self._between)
 
 
 def _plain(texts: list[bytes]) -> str | None:

@@ -5,14 +5,15 @@ Times are differences of one monotonic clock (``time.perf_counter`` in live use)
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import orjson
 
 from hitcurve_loadtests.error_text import error_text
 from hitcurve_loadtests.measurement import Outcome, StreamMeasurement
-from hitcurve_loadtests.other_dialects import Brought, read_other_body, read_other_event
+from hitcurve_loadtests.openai_answers import delta_of, queue_time_s, read_answer
+from hitcurve_loadtests.other_dialects import Brought, read_other_event
 from hitcurve_loadtests.same_event import SameEvent
 from hitcurve_loadtests.sse import EventReader
 from hitcurve_loadtests.usage import Usage, read_usage
@@ -21,9 +22,10 @@ __all__ = ["Outcome", "StreamMeasurement", "StreamMeter", "measure"]
 
 _DONE = b"[DONE]"
 _BODY_NOT_EVENTS = b"{[<"
-_END, _CRLF_END = b"\n\n", b"\r\n\r\n"
-"""What ends an event."""
-_MS_PER_S = 1000.0
+_DATA = b"data: "
+_END, _CRLF_END = (b"\n\n", b"\n"), (b"\r\n\r\n", b"\r\n")
+"""What ends an event, and what ends a line."""
+_UNKNOWN = Usage()
 _BROKEN_OFF = ("abort", "error")
 """Finish reasons of requests that were not carried out (vLLM 0.32: FINISH_REASON_STRINGS)."""
 _LONGEST_REASON = 200
@@ -58,7 +60,7 @@ class StreamMeter:
         self._text: list[str] = []
         self._reasoning: list[str] = []
         self._same_event = SameEvent()
-        self._usage = Usage()
+        self._usage = _UNKNOWN
         self._complete = False
         self._failure: str | None = None
         self._queue_s: float | None = None
@@ -76,18 +78,33 @@ class StreamMeter:
         if self._is_events is False:
             self._body.append(data)
             return
-        reader, same_event = self._events, self._same_event
         while data:
-            if reader.between_events and (known := same_event.take(data)) is not None:
-                used, events, text = known
+            if self._events.between_events and (start := self._take_whole_events(at_s, data)):
+                data = data[start:]
+                continue
+            head, end, data = data.partition(b"\n\n")
+            for event in self._events.feed(head + end):
+                self._take_event(at_s, event)
+
+    def _take_whole_events(self, at_s: float, data: bytes) -> int:
+        """Take the events at the beginning of ``data`` that are a single line each, and say where they end."""
+        start = 0
+        while data.startswith(_DATA, start):
+            if (known := self._same_event.take(data, start)) is not None:
+                start, events, text = known
                 self._text.append(text)
                 self._content_events += events
                 self._last_token_s = at_s
-                data = data[used:]
                 continue
-            piece, end, data = data.partition(_CRLF_END if b"\r" in data and _CRLF_END in data else _END)
-            for event in reader.feed(piece + end):
-                self._take_event(at_s, event, end)
+            end, line_end = _CRLF_END if b"\r" in data else _END
+            stop = data.find(line_end, start)
+            event = data[start + len(_DATA) : stop]
+            if stop < 0 or not data.startswith(end, stop) or b"\r" in event or b"\n" in event:
+                break
+            start = stop + len(end)
+            if (brought := self._take_event(at_s, event)) is not None:
+                self._same_event.learn(event, *brought, end)
+        return start
 
     def finish(self, at_s: float | None = None, *, reason: str | None = None) -> StreamMeasurement:
         """The measurement; ``reason`` tells why reading ended early (a broken connection, a timeout)."""
@@ -116,31 +133,33 @@ class StreamMeter:
             queue_s=self._queue_s,
         )
 
-    def _take_event(self, at_s: float, data: bytes, end: bytes) -> None:
+    def _take_event(self, at_s: float, data: bytes) -> tuple[str, str] | None:
+        """Key and text where the event brings a text and nothing else."""
         if data.startswith(_DONE):
             self._complete = True
-            return
+            return None
         try:
             event = _decode(data)
         except (ValueError, RecursionError):
             self._failure = self._failure or "an event of the stream is not JSON"
-            return
+            return None
         if not isinstance(event, dict):
             self._failure = self._failure or "an event of the stream is not a JSON object"
-            return
+            return None
         if ("error" in event or event.get("object") == "error") and (error := error_text(event)) is not None:
             self._failure = self._failure or f"error inside the stream: {error}"
         if (usage := event.get("usage")) is not None:
-            self._usage = self._usage.updated(read_usage(usage))
+            told = read_usage(usage)
+            self._usage = told if self._usage is _UNKNOWN else self._usage.updated(told)
         choices = event.get("choices")
         if isinstance(choices, list):
             text = self._take_choices(at_s, choices)
-            if text and end and usage is None and not self._complete and not self._failure:
-                self._same_event.learn(data, *text, end)
             if (metrics := event.get("metrics")) is not None:
-                self._take_metrics(metrics)
-        elif (brought := read_other_event(event)) is not None:
+                self._queue_s = queue_time_s(metrics)
+            return text if usage is None and not self._complete and not self._failure else None
+        if (brought := read_other_event(event)) is not None:
             self._take_brought(at_s, brought)
+        return None
 
     def _take_choices(self, at_s: float, choices: list[Any]) -> tuple[str, str] | None:
         """Key and text where there is one choice and text is all it brings."""
@@ -149,7 +168,7 @@ class StreamMeter:
         for choice in choices:
             if not isinstance(choice, dict):
                 continue
-            key, content, reasoning, other = _delta(choice)
+            key, content, reasoning, other = delta_of(choice)
             if content or other:
                 any_token = any_content = True
             elif reasoning:
@@ -196,12 +215,6 @@ class StreamMeter:
             self._queue_s = brought.queue_s
         self._take_finish(brought.finish)
 
-    def _take_metrics(self, metrics: object) -> None:
-        """What vLLM tells of a request with --enable-per-request-metrics (vLLM 0.32), in its last events."""
-        waited_ms = metrics.get("queue_time_ms") if isinstance(metrics, dict) else None
-        if isinstance(waited_ms, (int, float)) and not isinstance(waited_ms, bool):
-            self._queue_s = waited_ms / _MS_PER_S
-
     def _take_finish(self, reason: object) -> None:
         if reason:
             self._complete = True
@@ -220,7 +233,7 @@ class StreamMeter:
             json.loads(rest)
         except ValueError:
             return
-        self._take_event(self._last_arrival_s, rest, _END)
+        self._take_event(self._last_arrival_s, rest)
 
     def _take_body(self, body: bytes) -> None:
         """A body that is not an event stream: an error, or the whole answer at once."""
@@ -239,24 +252,10 @@ class StreamMeter:
             return
         if error is not None:
             self._failure = f"error inside the answer: {error}"
-        self._usage = read_usage(answer.get("usage"))
-        self._take_metrics(answer.get("metrics"))
-        choices = answer.get("choices")
-        if not isinstance(choices, list):
-            self._take_other_body(answer)
-            return
-        for choice in choices:
-            if isinstance(choice, dict) and choice.get("index", 0) == 0:
-                _, content, reasoning, _ = _delta(choice)
-                self._text.append(content)
-                self._reasoning.append(reasoning)
-                self._take_finish(choice.get("finish_reason"))
-
-    def _take_other_body(self, answer: Mapping[str, Any]) -> None:
-        if (brought := read_other_body(answer)) is not None:
+        if (brought := read_answer(answer)) is not None:
             self._text.append(brought.content)
             self._reasoning.append(brought.reasoning)
-            self._usage = self._usage if brought.usage is None else brought.usage
+            self._usage = _UNKNOWN if brought.usage is None else brought.usage
             self._queue_s = brought.queue_s
             self._take_finish(brought.finish)
 
@@ -285,16 +284,3 @@ def _decode(data: bytes) -> object:
         return orjson.loads(data)
     except ValueError:
         return json.loads(data)
-
-
-def _delta(choice: Mapping[str, Any]) -> tuple[str, str, str, bool]:
-    """Key of the text, text, reasoning, whether something else was generated (a tool call), of one choice."""
-    delta = choice.get("delta") or choice.get("message")
-    if not isinstance(delta, dict):
-        return "text", _text(choice.get("text")), "", False
-    reasoning = _text(delta.get("reasoning_content")) or _text(delta.get("reasoning"))
-    return "content", _text(delta.get("content")), reasoning, bool(delta.get("tool_calls"))
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
