@@ -25,6 +25,7 @@ from hitcurve_simulator.estimate.traffic import Reading, load_traffic
 from hitcurve_simulator.traces.tokenizers import tokenizer_by_name
 
 HALF_A_POINT = 0.005
+USERS = 4
 ADAPTERS = ("ada", "bob", "cyd", "dee")
 FIRST_SEED = 2000
 
@@ -67,8 +68,9 @@ def ceiling_and_measured(name: str, url: str, folder: Path) -> tuple[float, floa
     write_planned_trace(
         plan_load(LoadOptions(host=url, profile=name, requests=expected.requests, seed=seed)), trace
     )
-    # Of several users, whose chat gets its turn depends on the moment, and with it which turns are warm-up.
-    users = 1 if spec.kind == "multi-turn" else 4
+    # Of several users, whose chat gets its turn depends on the moment, and with it which turns are warm-up. Their
+    # first requests may all be cold, so these have to be warm-up.
+    users = 1 if spec.kind == "multi-turn" or expected.warm_up < USERS else USERS
     models = [word for adapter in ADAPTERS for word in ("--model", adapter)] if spec.adapters else []
     summary = load(
         *(name, "--host", url, "--users", users, "--requests", expected.requests, "--seed", seed),

@@ -20,6 +20,7 @@ from hitcurve_simulator.estimate.traffic import Reading, load_traffic
 from hitcurve_simulator.traces.tokenizers import tokenizer_by_name
 
 HALF_A_POINT = 0.005
+USERS = 4
 ADAPTERS = ("ada", "bob", "cyd", "dee")
 
 
@@ -63,8 +64,9 @@ def test_a_profile_reaches_its_estimated_ceiling_once_warm(
     options: dict[str, Any] = {"profile": name, "requests": expected.requests, "seed": seed}
     write_planned_trace(plan_load(LoadOptions(host=big_engine, **options)), tmp_path / "planned.jsonl")
     ceiling = estimated(tmp_path / "planned.jsonl", expected.warm_up / expected.requests)
-    # Of several users, whose chat gets its turn depends on the moment, and with it which turns are warm-up.
-    users = 1 if find_profile(name).kind == "multi-turn" else 4
+    # Of several users, whose chat gets its turn depends on the moment, and with it which turns are warm-up. Their
+    # first requests may all be cold, so these have to be warm-up.
+    users = 1 if find_profile(name).kind == "multi-turn" or expected.warm_up < USERS else USERS
     models = [word for adapter in adapters for word in ("--model", adapter)]
     ended = load(
         *(name, "--host", big_engine, "--users", users, "--requests", expected.requests, "--seed", seed),
