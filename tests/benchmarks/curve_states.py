@@ -2,7 +2,8 @@
 [--seed N].
 
 Prints the confusion matrix, the share of right windows, delays by kind of incident, causes, and false alarms per
-engine-day at one request a second and more. The classifier was tuned on seeds 1 and 4; seed 1000 is for reporting.
+engine-day at one request a second and more. The classifier was tuned on seeds 1, 4 and 3000 to 3300; seed 5000 is
+for reporting.
 """
 
 import argparse
@@ -25,7 +26,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--curves", type=int, default=1040, help="curves of the corpus (default %(default)s)")
     parser.add_argument("--days", type=int, default=60, help="healthy engine-days (default %(default)s)")
-    parser.add_argument("--seed", type=int, default=1000, help="seed of both (default %(default)s)")
+    parser.add_argument("--seed", type=int, default=5000, help="seed of both (default %(default)s)")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead")
     arguments = parser.parse_args()
     score = Score()
