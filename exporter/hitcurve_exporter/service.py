@@ -3,9 +3,10 @@
 import asyncio
 import errno
 import logging
-import resource
 import signal
+import ssl
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -19,6 +20,7 @@ from hitcurve_exporter.discovery.discovery import Discovery
 from hitcurve_exporter.discovery.selection import select
 from hitcurve_exporter.fleet import fleet_of
 from hitcurve_exporter.kv_events.followed import Followed
+from hitcurve_exporter.open_files import allow_many_files
 from hitcurve_exporter.page.document import PageFormat, page
 from hitcurve_exporter.page.exporter_samples import ProcessFamilies, fleet_lines, self_lines
 from hitcurve_exporter.page.lines import Lines
@@ -35,7 +37,7 @@ from hitcurve_exporter.web.curve_api import curve_as_json, engine_named
 from hitcurve_exporter.web.foreign import is_loopback
 from hitcurve_exporter.web.landing_page import landing_page
 from hitcurve_exporter.web.marks import Mark
-from hitcurve_exporter.web.tls import load_certificate, server_context
+from hitcurve_exporter.web.tls import authority_of_clients, load_certificate, server_context
 
 if TYPE_CHECKING:
     from hitcurve_exporter.kv_events.following import KvFollowing
@@ -48,7 +50,6 @@ _LOG: Final = logging.getLogger("hitcurve.exporter")
 _SHUTDOWN_S: Final = 5.0
 """Longest wait for answers that are on their way when the exporter ends."""
 _CANCEL_S: Final = 0.5
-_OPEN_FILES: Final = 16_384
 
 
 class ExporterService:
@@ -79,6 +80,8 @@ class ExporterService:
         self._last_good_reload_s = clock.wall()
         self._passwords = PasswordCheck(config.web.users)
         self._tls = None if config.web.tls is None else server_context(config.web.tls)
+        self._authority = authority_of_clients(config.web.tls)
+        self._listen_host = config.listen.host
         self._under_way = AnswersUnderWay()
         app = application(self, self._passwords, config.web.headers, [self._under_way.middleware])
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=_CANCEL_S)
@@ -86,16 +89,20 @@ class ExporterService:
     async def start(self, listen: ListenAddress) -> str:
         """Listen and begin to poll; the URL it listens on. EnvironmentFailed where that is not possible."""
         await self._runner.setup()
-        try:
-            await web.TCPSite(self._runner, listen.host, listen.port, ssl_context=self._tls).start()
-        except OSError as error:
-            raise EnvironmentFailed(_cannot_listen(listen, error)) from error
+        await self._listen(listen)
         async with self._changing:
             await self._discovery.configure(self._config)
             await self._apply()
         host, port = self._runner.addresses[0][:2]
         scheme = "http" if self._tls is None else "https"
         return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+
+    async def _listen(self, listen: ListenAddress) -> None:
+        self._listen_host = listen.host
+        try:
+            await web.TCPSite(self._runner, listen.host, listen.port, ssl_context=self._tls).start()
+        except OSError as error:
+            raise EnvironmentFailed(_cannot_listen(listen, error)) from error
 
     async def stop(self) -> None:
         """Accept no more connections, finish the answers that are on their way, then stop polling."""
@@ -169,7 +176,7 @@ class ExporterService:
                 if self._read_again is None:
                     raise UsageError("there is no file to read again; start with --config FILE.")
                 config = self._read_again()
-                self._secure_anew(config.web)
+                await self._secure_anew(config.web)
             except HitcurveError as error:
                 self._reload_good = False
                 _LOG.error("the old configuration stays: %s", error)
@@ -222,11 +229,25 @@ class ExporterService:
             _LOG.exception("a part of the page is missing")
             return nothing
 
-    def _secure_anew(self, web_config: WebConfig) -> None:
-        """A renewed certificate and other users are taken at once."""
-        if self._tls is not None and web_config.tls is not None and web_config.tls == self._config.web.tls:
-            load_certificate(self._tls, web_config.tls)
+    async def _secure_anew(self, web_config: WebConfig) -> None:
+        """Renewed certificates and other users are taken at once."""
+        tls = web_config.tls
+        if self._tls is not None and tls is not None and tls == self._config.web.tls:
+            authority = authority_of_clients(tls)
+            renewed = server_context(tls)
+            load_certificate(self._tls, tls)
+            if authority != self._authority:
+                await self._listen_anew(renewed)
+                self._authority = authority
         self._passwords.replace(web_config.users)
+
+    async def _listen_anew(self, context: ssl.SSLContext) -> None:
+        """A context takes further authorities and forgets none, so new connections get a new one."""
+        port = self._runner.addresses[0][1]
+        for site in list(self._runner.sites):
+            await site.stop()
+        self._tls = context
+        await self._listen(ListenAddress(self._listen_host, port))
 
     async def mark(self, mark: Mark) -> int:
         """Note a cut; returns how many targets it was noted for."""
@@ -241,7 +262,7 @@ async def serve(
     on_listening: Callable[[str], None],
 ) -> signal.Signals:
     """Run the service until SIGINT or SIGTERM and return which came; SIGHUP reads the configuration again."""
-    _allow_many_files()
+    allow_many_files()
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[signal.Signals] = loop.create_future()
 
@@ -268,10 +289,8 @@ async def serve(
 
 
 async def _reload_quietly(service: ExporterService) -> None:
-    try:
+    with suppress(HitcurveError):
         await service.reload()
-    except HitcurveError:
-        return
 
 
 def _cannot_listen(listen: ListenAddress, error: OSError) -> str:
@@ -279,11 +298,3 @@ def _cannot_listen(listen: ListenAddress, error: OSError) -> str:
     if error.errno == errno.EADDRINUSE:
         return f"cannot listen on {where}: the port is in use; choose another with --listen HOST:PORT."
     return f"cannot listen on {where} ({error.strerror or error}); choose an address with --listen HOST:PORT."
-
-
-def _allow_many_files() -> None:
-    """A thousand engines are a thousand connections, and the usual soft limit is 1,024 files."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(_OPEN_FILES, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -165,6 +165,30 @@ def test_a_reload_takes_a_renewed_certificate_and_other_users(
     assert ask(exporter.url, "/-/healthy", tmp_path, **authorization("new", "new"))[0] == 200
 
 
+def test_a_reload_admits_clients_of_another_authority_and_no_longer_those_of_the_one_before(
+    start_exporter: Start, watching: Configure, tmp_path: Path, make_certificate: Callable[..., None]
+) -> None:
+    for name, authority in (("server", None), ("authority", None), ("client", "authority")):
+        make_certificate(tmp_path, name, **({"signed_by": authority} if authority else {}))
+    config = replace(
+        watching("http://127.0.0.1:9"), web=WebConfig(tls=tls(tmp_path, "RequireAndVerifyClientCert"))
+    )
+    exporter = start_exporter(config, read_again=lambda: config)
+    assert ask(exporter.url, "/-/healthy", tmp_path, "client")[0] == 200
+    make_certificate(tmp_path, "authority")
+    make_certificate(tmp_path, "other", signed_by="authority")
+    with pytest.raises((ssl.SSLError, OSError, http.client.HTTPException)):
+        ask(exporter.url, "/-/healthy", tmp_path, "other")
+    exporter._await(exporter.service.reload())
+    assert ask(exporter.url, "/-/healthy", tmp_path, "other")[0] == 200
+    with pytest.raises((ssl.SSLError, OSError, http.client.HTTPException)):
+        ask(exporter.url, "/-/healthy", tmp_path, "client")
+    (tmp_path / "authority.crt").write_text("no certificate")
+    with pytest.raises(UsageError, match=r"cannot use the client_ca_file .*authority\.crt"):
+        exporter._await(exporter.service.reload())
+    assert ask(exporter.url, "/-/healthy", tmp_path, "other")[0] == 200
+
+
 @pytest.fixture
 def started(tmp_path: Path) -> Iterator[Callable[..., tuple[subprocess.Popen[str], str, Path]]]:
     """Starts the command; process, URL and the file of its standard error."""

@@ -1,12 +1,13 @@
 """The server's side of TLS, from the files that a web configuration names."""
 
 import ssl
+from pathlib import Path
 from typing import Final
 
 from hitcurve.errors import UsageError
 from hitcurve_exporter.configuration.web_records import TlsConfig
 
-__all__ = ["load_certificate", "server_context"]
+__all__ = ["authority_of_clients", "load_certificate", "server_context"]
 
 _VERIFY: Final = {
     "NoClientCert": ssl.CERT_NONE,
@@ -32,6 +33,16 @@ def server_context(config: TlsConfig) -> ssl.SSLContext:
             ) from error
     context.verify_mode = _VERIFY[config.client_auth]
     return context
+
+
+def authority_of_clients(config: TlsConfig | None) -> bytes | None:
+    """What the file of the clients' authority holds now; ``None`` where there is none to read."""
+    if config is None or config.client_ca_file is None:
+        return None
+    try:
+        return Path(config.client_ca_file).read_bytes()
+    except OSError:
+        return None
 
 
 def load_certificate(context: ssl.SSLContext, config: TlsConfig) -> None:
