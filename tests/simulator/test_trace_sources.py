@@ -58,7 +58,7 @@ def test_a_line_too_long_to_be_held_is_refused_before_it_is(tmp_path: Path) -> N
 def test_a_little_zstd_that_unpacks_to_very_much_is_refused_as_soon(tmp_path: Path) -> None:
     trace = tmp_path / "bomb.jsonl.zst"
     trace.write_bytes(zstandard.ZstdCompressor().compress(bytes(200 << 20)))
-    with pytest.raises(UsageError, match="line 1 of .* is longer than 64 MiB; write one request a line"):
+    with pytest.raises(UsageError, match=r"line 1 of .* is longer than 64 MiB; write one request a line"):
         read_trace(trace)
 
 
