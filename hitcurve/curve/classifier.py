@@ -142,7 +142,8 @@ class CurveClassifier:
         return self._phases.phase, self._phases.cause
 
     def _follow_episode(self, state: StateName, cause: Cause | None, at_s: float) -> None:
-        if state in UNHEALTHY_STATES:
+        dipped = state == "warming" and self._phases.proof.scrapes > 0
+        if state in UNHEALTHY_STATES or dipped:
             onset_s = at_s - self._silence.length_s(at_s) if state == "stalled" else self._phases.onset_s
             self._episodes.begin(onset_s, self._phases.former, cause or "unknown", self._phases.proof)
         elif state == "steady":

@@ -52,7 +52,8 @@ class Phases:
         self._comparable = False
         """Whether ``former`` belongs to this epoch, so that the curve may be held against it."""
         self.proof = Sum()
-        """The traffic from the onset to the scrape that proved the present phase, where a test proved it."""
+        """The traffic from the onset to the scrape that proved the fall which led to the present phase, where
+        one was proven."""
         self._run = Sum()
         self._recovery = StepTest()
         self._reset_scrapes = 0
@@ -282,7 +283,7 @@ class Phases:
         if level >= _LEAST_WARM_RATE and self._returned is None and track.fallen(batch, level, share):
             self._collapse(batch, level)
         elif self._dipped():
-            self._leave_dip(batch, level)
+            self._leave_dip(batch, level, incident=not burst and self._returned is None)
         elif self._dropped(level, burst):
             self._degrade(batch, level)
         elif track.rise.score >= track.threshold and track.rise.since.scrapes >= _RISE_SCRAPES:
@@ -315,11 +316,14 @@ class Phases:
             return False
         return recent.rate - run.rate > _CLIMB_ERRORS * track.careful_error(recent)
 
-    def _leave_dip(self, batch: Batch, level: float) -> None:
+    def _leave_dip(self, batch: Batch, level: float, *, incident: bool) -> None:
+        """``incident`` is false where new prompts must miss first, which explains the dip."""
         run = self._track.proven_fall() or self._track.drop.since
         onset_s = run.from_s
         self._leave_level(level)
         self._enter("warming", self._signals.of_change(onset_s), batch.to_s, onset_s)
+        if incident:
+            self.proof = run
 
     def _dropped(self, level: float, burst: bool) -> bool:
         track, config = self._track, self._config

@@ -6,11 +6,12 @@ on average; the threshold follows from the number of requests a day and a budget
 """
 
 import math
+from dataclasses import dataclass
 
 from hitcurve.curve.batch import Batch, Sum
 from hitcurve.curve.noise import clipped
 
-__all__ = ["SHARE_OF_PROOF", "StepTest", "proves_alone", "threshold"]
+__all__ = ["SHARE_OF_PROOF", "Rest", "StepTest", "proves_alone", "rest_of", "threshold"]
 
 SHARE_OF_PROOF = 0.6
 """The most that a scrape brings which proves nothing alone."""
@@ -32,6 +33,36 @@ def proves_alone(batch: Batch) -> bool:
     return batch.requests >= (_MANY_REQUESTS if batch.requests_known else _MANY_UNCOUNTED_REQUESTS)
 
 
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """What is left of a scrape without the one request, or group of one fate, that could fake a fall."""
+
+    rate: float
+    effective: float
+
+    def proves(self, now: float, then: float) -> float:
+        """Score for a fall to ``then`` from ``now``, or for one of any depth if that is more."""
+        if self.rate >= now:
+            return 0.0
+        return self.effective * max(_gain(self.rate, now, then), _divergence(self.rate, now))
+
+
+def rest_of(batch: Batch, effective: float, request_noise: float, tokens_per_request: float) -> Rest | None:
+    """The scrape without ``request_noise`` requests (at least one) that missed and hold all unusual tokens.
+
+    What is left counts as independent requests at most: at another level than the noise was learnt at, requests
+    may hit or miss as a whole. ``None`` where nothing would be left.
+    """
+    left_out = max(request_noise, 1.0)
+    kept = batch.requests - left_out
+    excess = max(0.0, batch.queries - batch.requests * tokens_per_request)
+    queries = batch.queries - excess - left_out * batch.queries / batch.requests
+    if kept <= 0.0 or queries <= 0.0:
+        return None
+    independent = min(effective, batch.requests)
+    return Rest(rate=min(batch.hits / queries, 1.0), effective=independent * kept / batch.requests)
+
+
 class StepTest:
     """Score for "the rate is now ``then``" against "it is still ``now``"; 0 while nothing speaks for it."""
 
@@ -45,12 +76,14 @@ class StepTest:
         """The larger of the score and of the generalised likelihood ratio of ``since``, less what the search
         for the best rate costs: a step larger than ``then`` is proven as soon as if its size had been known."""
 
-    def observe(self, batch: Batch, effective: float, now: float, then: float, most: float) -> None:
-        """Take in a batch, which may add ``most`` to the score at most."""
+    def observe(
+        self, batch: Batch, effective: float, now: float, then: float, most: float, rest: Rest | None = None
+    ) -> None:
+        """Take in a batch, which may add ``most`` to the score at most, or what its ``rest`` proves of a fall."""
         before, after = clipped(now), clipped(then)
-        gain = batch.rate * math.log(after / before) + (1.0 - batch.rate) * math.log(
-            (1.0 - after) / (1.0 - before)
-        )
+        gain = _gain(batch.rate, before, after)
+        if rest is not None:
+            most = max(most, rest.proves(before, after))
         self.score = max(0.0, self.score + min(effective * gain, most))
         if self.score == 0.0:
             self.clear()
@@ -71,6 +104,11 @@ class StepTest:
         self.score = self.proof = self._spare = 0.0
         self.since = Sum()
         self.votes = 0
+
+
+def _gain(rate: float, before: float, after: float) -> float:
+    """What one request with this rate says for ``after`` against ``before``, on average."""
+    return rate * math.log(after / before) + (1.0 - rate) * math.log((1.0 - after) / (1.0 - before))
 
 
 def _divergence(rate: float, before: float) -> float:

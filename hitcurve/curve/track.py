@@ -7,7 +7,7 @@ from hitcurve.curve.batch import Batch, Sum
 from hitcurve.curve.climb import Climb
 from hitcurve.curve.config import CurveConfig
 from hitcurve.curve.noise import Noise
-from hitcurve.curve.step import SHARE_OF_PROOF, StepTest, proves_alone, threshold
+from hitcurve.curve.step import SHARE_OF_PROOF, Rest, StepTest, proves_alone, rest_of, threshold
 from hitcurve.curve.swings import Swings
 
 __all__ = ["Track"]
@@ -143,18 +143,28 @@ class Track:
         assert self.baseline is not None
         cautious, error = self.baseline.cautious_rate, _SURE_ERRORS * self.error(self.baseline)
         low, high = min(level, cautious) - error, max(level, cautious) + error
-        most = self._most_score(batch)
-        self.fall.observe(batch, effective, low, _DEEP_FALL * low, most)
-        self.drop.observe(batch, effective, low, low - step, most)
+        most, rest = self._most_score(batch), self._rest(batch, effective)
+        self.fall.observe(batch, effective, low, _DEEP_FALL * low, most, rest)
+        self.drop.observe(batch, effective, low, low - step, most, rest)
         self.rise.observe(batch, effective, high, high + step, most)
 
     def test_fall(self, batch: Batch, effective: float, level: float) -> None:
         """Feed the test for a collapse alone."""
-        self.fall.observe(batch, effective, level, _DEEP_FALL * level, self._most_score(batch))
+        most, rest = self._most_score(batch), self._rest(batch, effective)
+        self.fall.observe(batch, effective, level, _DEEP_FALL * level, most, rest)
 
     def _most_score(self, batch: Batch) -> float:
         """A scrape of few requests never proves a step alone: one huge request could fake it."""
         return math.inf if proves_alone(batch) else SHARE_OF_PROOF * self.threshold
+
+    def _rest(self, batch: Batch, effective: float) -> Rest | None:
+        """What it proves without that request, where an earlier scrape speaks for the fall too, so that it is not
+        alone. ``None`` where requests or their usual size are not known."""
+        if not self.suspected:
+            return None
+        if not batch.requests_known or not batch.volume_known or self._size_requests < _RECENT_EFFECTIVE:
+            return None
+        return rest_of(batch, effective, self.noise.request_noise, self._size_queries / self._size_requests)
 
     def fallen(self, batch: Batch, level: float, share: float) -> bool:
         """The rate is proven to have fallen below a share of ``level``."""

@@ -38,6 +38,21 @@ def test_four_incidents_of_four_kinds_are_four_episodes(bench: Any) -> None:
     assert 60.0 < restart.to_s - restart.from_s < 900.0
 
 
+def test_a_fall_that_climbs_again_at_once_is_an_episode(bench: Any) -> None:
+    """A reset that nothing tells, half warm within its scrape: it reads ``warming``, never ``collapsed``."""
+    traffic = bench.traffic(
+        rate=bench.pieces((0.0, 0.8), (1809.0, bench.warm_up(0.8, 15.0, 1809.0))),
+        qps=lambda _: 90.0,
+        seconds=3000.0,
+    )
+    run = bench.watch(traffic)
+    assert run.sequence() == ["cold", "steady", "warming(unknown)", "steady"]
+    [episode] = run.classifier.episodes
+    assert episode.from_s == pytest.approx(1809.0, abs=15.0)
+    assert episode.to_s == run.first("steady", after_s=1809.0)
+    assert episode.lost_tokens == pytest.approx(0.8 * 15.0 * 90.0 * 837, rel=0.25)
+
+
 def test_two_falls_of_one_kind_are_two_episodes(bench: Any) -> None:
     """The recovered first one stays; the lower of the two is not the only one."""
     traffic = bench.traffic(

@@ -11,9 +11,9 @@ from hitcurve.curve.climb import Climb
 from hitcurve.curve.episodes import Episode, EpisodeLog
 from hitcurve.curve.idle import Silence
 from hitcurve.curve.noise import Noise
-from hitcurve.curve.step import StepTest, threshold
+from hitcurve.curve.step import StepTest, rest_of, threshold
 from hitcurve.reading import Interval
-from hitcurve.sample import EngineSample
+from hitcurve.sample import EngineSample, LookupCounters
 
 
 def a_batch(rate: float, requests: float = 10.0, to_s: float = 15.0, size: float = 100.0) -> Batch:
@@ -59,6 +59,40 @@ def test_score_of_misses_is_the_log_likelihood_ratio() -> None:
     assert test.since.scrapes == 3
     test.observe(a_batch(1.0), 100.0, now=0.8, then=0.08, most=math.inf)
     assert (test.score, test.since.scrapes) == (0.0, 0)
+
+
+def test_what_is_left_without_one_request_is_proof() -> None:
+    """Fourteen of fifteen misses of usual size, as independent requests though their noise is half as large."""
+    rest = rest_of(a_batch(0.0, requests=15.0), 30.0, request_noise=0.5, tokens_per_request=100.0)
+    assert rest is not None
+    assert rest.effective == pytest.approx(14.0)
+    assert rest.proves(0.8, 0.08) == pytest.approx(
+        max(14 * math.log(0.92 / 0.2), 14 * (0.98 * math.log(4.9) + 0.02 * math.log(0.025)))
+    )
+
+
+def test_without_a_huge_prompt_nothing_is_left_to_prove() -> None:
+    """Nine requests of 100 tokens that hit 80 % and one of 4,100 that missed."""
+    batch = Batch(0.0, 15.0, 5000.0, 720.0, 10.0, True)
+    rest = rest_of(batch, 10.0, request_noise=1.0, tokens_per_request=100.0)
+    assert rest is not None
+    assert rest.proves(0.8, 0.08) == 0.0
+
+
+def test_one_group_of_one_fate_leaves_nothing() -> None:
+    assert rest_of(a_batch(0.0, requests=10.0), 1.0, request_noise=10.0, tokens_per_request=100.0) is None
+
+
+@pytest.mark.parametrize(("first", "states"), [(0.35, ["steady", "collapsed"]), (0.7, ["steady", "steady"])])
+def test_few_requests_prove_a_collapse_in_two_scrapes_but_not_in_one(first: float, states: list[str]) -> None:
+    classifier, said, queries, hits = CurveClassifier(), [], 0.0, 0.0
+    for number, rate in enumerate([*[0.68, 0.72] * 40, first, 0.0]):
+        at_s = 15.0 * number
+        interval = Interval(at_s - 15.0, at_s, 1500.0, 1500.0 * rate, rate, requests=15.0)
+        queries, hits = queries + 1500.0, hits + 1500.0 * rate
+        sample = EngineSample("0", at_s, at_s, labels={}, lookups=LookupCounters(queries, hits))
+        said.append(classifier.observe(interval, sample, at_s).state)
+    assert said[-2:] == states
 
 
 def test_threshold_keeps_the_budget_of_false_alarms() -> None:

@@ -49,7 +49,8 @@ def _reset_incident(dip: Dip, told: bool) -> Incident:
     names.add("degraded")
     owed = dip.proven_scrapes is not None
     number = max(2, dip.proven_scrapes or 2)
-    return Incident("reset, untold", dip.event_s, frozenset(names), frozenset({"unknown"}), number, owed=owed)
+    causes: frozenset[Cause] = frozenset({"unknown"})
+    return Incident("reset, untold", dip.event_s, frozenset(names), causes, number, owed=owed, shares=dip.shares)
 
 
 def reset_marked(rng: np.random.Generator) -> LabelledCurve:
@@ -128,7 +129,9 @@ def collapse(rng: np.random.Generator) -> LabelledCurve:
     if back_s is not None:
         dip = replace(the_dip(setting, traffic, back_s, setting.level, seconds), proven_scrapes=1)
         truth += [part for part in dip_truth(setting, traffic, dip, told=False) if part.state != "collapsed"]
-    incident = Incident("collapse", event_s, frozenset({"collapsed"}), frozenset({cause}), number)
+    names: frozenset[StateName] = frozenset({"collapsed"})
+    # The first scrape may hold the event at its end, so it counts for nothing.
+    incident = Incident("collapse", event_s, names, frozenset({cause}), number, shares=(0.0, 1.0 / needed))
     return labelled("collapse", setting, traffic, truth, [incident])
 
 

@@ -33,6 +33,10 @@ class Dip:
     back_s: float
     """When it is within ``FLAT`` of the level again."""
     rates: list[float] = field(default_factory=list)
+    shares: tuple[float, float] = (0.0, 0.0)
+    """What one request in each of the first two good scrapes brings of the evidence for ``collapsed``; zero where
+    neither lies clearly below 0.4 of the level: only later ones show whether it climbs (``warming``) or lasts
+    (``degraded``)."""
 
 
 def the_dip(setting: Setting, traffic: Traffic, event_s: float, level: float, end_s: float) -> Dip:
@@ -50,7 +54,7 @@ def the_dip(setting: Setting, traffic: Traffic, event_s: float, level: float, en
         if at_s > end_s:
             break
         points = np.linspace(before_s, at_s, 64)
-        seen = float(np.average(traffic.rate(points), weights=traffic.qps(points) + 1e-12))
+        seen = _seen(traffic, before_s, at_s)
         rates.append(seen)
         requests = float(np.mean(traffic.qps(points))) * (at_s - before_s)
         score += max(requests * _gain(seen, level) / setting.noise_at(level), -score)
@@ -68,7 +72,28 @@ def the_dip(setting: Setting, traffic: Traffic, event_s: float, level: float, en
         float(below[-1]) if len(below) else event_s,
         float(near[0]) if len(near) else end_s,
         rates,
+        _shares(setting, traffic, event_s, level),
     )
+
+
+def _shares(setting: Setting, traffic: Traffic, event_s: float, level: float) -> tuple[float, float]:
+    needed = _MARGIN * alarm_score(setting.qps) * setting.noise_at(level)
+    first_s, second_s = good_scrape(traffic, event_s), good_scrape(traffic, event_s, 2)
+    before_s = event_s // setting.scrape_s * setting.scrape_s
+    first, second = _seen(traffic, before_s, first_s), _seen(traffic, first_s, second_s)
+    if min(first, second) + 2 * _error(setting, level) >= _COLLAPSED * level:
+        return 0.0, 0.0
+    return max(_gain(first, level), 0.0) / needed, max(_gain(second, level), 0.0) / needed
+
+
+def _seen(traffic: Traffic, from_s: float, to_s: float) -> float:
+    """The rate of a scrape, as it is on average."""
+    points = np.linspace(from_s, to_s, 64)
+    return float(np.average(traffic.rate(points), weights=traffic.qps(points) + 1e-12))
+
+
+def _error(setting: Setting, level: float) -> float:
+    return float(np.sqrt(setting.noise_at(level) * level * (1 - level) / setting.per_scrape)) + 0.02
 
 
 def _gain(rate: float, level: float) -> float:
@@ -79,7 +104,7 @@ def _gain(rate: float, level: float) -> float:
 
 def _visible(setting: Setting, level: float, rates: list[float]) -> bool | None:
     lowest = min(rates)
-    error = np.sqrt(setting.noise_at(level) * level * (1 - level) / setting.per_scrape) + 0.02
+    error = _error(setting, level)
     if lowest + 2 * error < _RESET * level:
         return True
     if min(lowest, *rates) - 3 * error > _RESET * level:

@@ -8,14 +8,18 @@ has to learn both rates and the noise, and even the best test takes twice its me
 """
 
 import math
+from collections.abc import Sequence
 
-__all__ = ["alarm_score", "flat_requests", "requests_to_tell", "scrapes_for"]
+__all__ = ["alarm_score", "flat_requests", "requests_to_tell", "scrapes_for", "two_scrapes_prove"]
 
 FALSE_ALARMS_A_DAY = 0.1
 _DAY_S = 86_400.0
 _MARGIN = 3.0
 _FLAT_ERROR = 0.02
 _FLAT_FEW = 100.0
+_UNCOUNTED = 125.0
+"""Requests of 800 tokens, the usual size here, that hold 100,000 tokens."""
+_LONE_SHARE = 0.6
 
 
 def alarm_score(qps: float) -> float:
@@ -38,6 +42,15 @@ def scrapes_for(requests: float, per_scrape: float, least: int = 2) -> int:
     """Scrapes that bring so many requests; the first one may hold the event at its end, so it counts for
     nothing."""
     return max(least, 1 + math.ceil(requests / per_scrape))
+
+
+def two_scrapes_prove(shares: Sequence[float], requests: Sequence[float], *, counted: bool) -> bool:
+    """Whether the requests that really came in the first two scrapes hold the evidence: ``shares`` is what one
+    request brings of it. Where the engine counts no requests, the tokens of a scrape could be those of a single
+    prompt up to 100,000 of them; such a scrape brings 0.6 of the evidence at most."""
+    most = [1.0 if counted or came >= _UNCOUNTED else _LONE_SHARE for came in requests]
+    brought = (min(share * came, bound) for share, came, bound in zip(shares, requests, most, strict=True))
+    return bool(sum(brought) >= 1.0)
 
 
 def flat_requests(rate: float, noise: float) -> float:

@@ -45,6 +45,9 @@ class Incident:
     causes: frozenset[Cause]
     in_scrapes: int
     owed: bool = True
+    shares: tuple[float, float] | None = None
+    """What one request in each of the first two good scrapes brings of the evidence for its name; zero where these
+    cannot show that name, ``None`` where the page itself tells of the incident."""
     periods_s: float | None = None
     """Length of one swing, for swings."""
 

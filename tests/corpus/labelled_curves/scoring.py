@@ -1,12 +1,16 @@
 """What the classifier gets right on a corpus: windows by state, delays, causes, false alarms."""
 
+import itertools
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from hitcurve.reading import STATES, UNHEALTHY_STATES, StateName
+from hitcurve.sample import EngineSample
+from labelled_curves.evidence import two_scrapes_prove
 from labelled_curves.records import Incident
+from labelled_curves.traffic import PROMPT
 from labelled_curves.watch import Watched
 
 __all__ = ["Alarms", "Delay", "Score", "false_alarms"]
@@ -77,7 +81,8 @@ class Score:
     def _take_incident(self, watched: Watched, incident: Incident) -> None:
         delay = self.delays[incident.kind]
         delay.owed += 1
-        delay.provable_at_once += incident.in_scrapes <= 2
+        provable = incident.in_scrapes <= 2 and _two_scrapes_prove(watched, incident)
+        delay.provable_at_once += provable
         after = [state for at_s, state in zip(watched.at_s, watched.states, strict=True) if at_s >= incident.at_s]
         first = next((number for number, state in enumerate(after, 1) if state.state in incident.names), None)
         if first is None:
@@ -86,7 +91,7 @@ class Score:
         delay.delays.append(first)
         delay.in_time += first <= incident.in_scrapes
         delay.two_of_all += first <= 2
-        delay.within_two += first <= 2 and incident.in_scrapes <= 2
+        delay.within_two += first <= 2 and provable
         if incident.periods_s:
             delay.periods.append(first * watched.curve.scrape_s / incident.periods_s)
         cause = after[first - 1].cause
@@ -130,9 +135,32 @@ class Score:
         return sum(delay.right_causes for delay in self.delays.values()) / named
 
 
+def _two_scrapes_prove(watched: Watched, incident: Incident) -> bool:
+    """Whether what really came in the first two good scrapes holds the evidence, or the page tells it."""
+    if incident.shares is None:
+        return True
+    good = [scrape for scrape in watched.curve.scrapes if scrape.sample is not None]
+    first = next(number for number, scrape in enumerate(good) if scrape.at_s >= incident.at_s)
+    samples = [scrape.sample for scrape in good[first - 1 : first + 2] if scrape.sample is not None]
+    came = [_requests(*pair) for pair in itertools.pairwise(samples)]
+    counted = samples[0].requests is not None
+    return len(came) == 2 and two_scrapes_prove(incident.shares, came, counted=counted)
+
+
+def _requests(before: EngineSample, sample: EngineSample) -> float:
+    """Requests between two samples of one process; where they are not counted, tokens over their usual size."""
+    if before.requests is not None and sample.requests is not None:
+        return sample.requests - before.requests
+    assert before.lookups is not None
+    assert sample.lookups is not None
+    return (sample.lookups.queries - before.lookups.queries) / PROMPT
+
+
 def _covers(watched: Watched, incident: Incident) -> bool:
-    """Whether an episode lies over the incident: it begins no later than its evidence ends."""
-    late_s = incident.at_s + (incident.in_scrapes + 8) * watched.curve.scrape_s
+    """Whether an episode lies over the incident: it begins no later than eight good scrapes after its evidence
+    ends."""
+    after = [at_s for at_s in watched.at_s if at_s >= incident.at_s]
+    late_s = after[min(incident.in_scrapes + 8, len(after)) - 1]
     return any(
         episode.from_s <= late_s and (episode.to_s is None or episode.to_s >= incident.at_s)
         for episode in watched.episodes

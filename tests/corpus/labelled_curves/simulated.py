@@ -136,6 +136,7 @@ def _reset(rng: np.random.Generator, told_by: str) -> LabelledCurve:
         frozenset({"reset" if told else "unknown"}),
         max(2, 2 if told else dip.proven_scrapes or 2),
         owed=told or dip.proven_scrapes is not None,
+        shares=None if told else dip.shares,
     )
     return run.labelled(f"reset told by {told_by}", truth, [incident])
 
@@ -231,6 +232,7 @@ def shift(rng: np.random.Generator) -> LabelledCurve:
         frozenset({"unknown", "traffic_shift"}),
         max(2, dip.proven_scrapes or 2),
         owed=dip.proven_scrapes is not None,
+        shares=dip.shares,
     )
     return run.labelled("new prefixes", truth, [incident])
 
@@ -245,7 +247,8 @@ def broken(rng: np.random.Generator) -> LabelledCurve:
     number = scrapes_for(needed, run.setting.per_scrape)
     late_s = (np.ceil(event) + number - 2) * script.scrape_s
     truth = [*run.first_truth(), Stretch(event_s, "collapsed", late_s, _ANY)]
-    incident = Incident("collapse", event_s, frozenset({"collapsed"}), frozenset({"unknown"}), number)
+    names: frozenset[StateName] = frozenset({"collapsed"})
+    incident = Incident("collapse", event_s, names, frozenset({"unknown"}), number, shares=(0.0, 1.0 / needed))
     return run.labelled("broken", truth, [incident])
 
 
