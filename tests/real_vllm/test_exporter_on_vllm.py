@@ -247,7 +247,8 @@ def test_reset_and_restart_under_load_are_named_and_events_agree_with_the_engine
             with urllib.request.urlopen(urllib.request.Request(reset, b"", method="POST"), timeout=60) as answer:
                 assert json.load(answer) == {"success": True}
             state, scrapes = wait_until(lambda: scrapes_until(watching.curve(), began_s, "reset"), "a named reset")
-            assert state == "collapsed"
+            # A quick engine has its prefixes back before a scrape can lie far below the level (docs/curve.md).
+            assert state in ("collapsed", "warming")
             assert scrapes <= 2
             wait_until(lambda: watching.curve()["state"]["state"] == "steady", "a steady curve again")
         assert [cut["kind"] for cut in watching.curve()["cuts"]] == ["start", "reset"]
