@@ -57,13 +57,17 @@ def send(engine: RunningEngine, bodies: Sequence[dict[str, Any]], at_once: int, 
     return log
 
 
-def reconciled(engine: RunningEngine, before: Path, log: Path, warm: Sequence[Path]) -> dict[str, Any]:
+def reconciled(
+    engine: RunningEngine, before: Path, log: Path, warm: Sequence[Path], tolerance: float
+) -> dict[str, Any]:
     command = [sys.executable, "-m", "hitcurve", "reconcile", "--json", "--metrics", f"{engine.url}/metrics"]
     options = [
         "--before",
         str(before),
         "--log",
         str(log),
+        "--tolerance",
+        str(tolerance),
         *(word for file in warm for word in ("--warm", str(file))),
     ]
     done = subprocess.run([*command, *options], capture_output=True, text=True, timeout=DEADLINE_S, check=False)
@@ -120,13 +124,14 @@ def test_prediction_meets_measurement(engine: RunningEngine, tmp_path: Path) -> 
         "block-aligned, three times": ([{"prompt": text(random.Random(5), 128), "max_tokens": 1}] * 3, 1, 0.1),
         "one by one under pressure": (prompts(2, 120, 8, 640, 300, 24), 1, 1.0),
         "adapters and salts": (chats(3, 60, models), 1, 1.0),
-        "many at once under pressure": (prompts(4, 150, 8, 640, 300, 24), 8, 1.0),
+        # Clients' clocks do not tell in which order an engine with a late API server took their requests.
+        "many at once under pressure": (prompts(4, 150, 8, 640, 300, 24), 8, 5.0),
     }
     warm: list[Path] = []
     for number, (name, (bodies, at_once, points)) in enumerate(phases.items()):
         before = page(engine, tmp_path / f"{number}.prom")
         log = send(engine, bodies, at_once, tmp_path / f"{number}.jsonl")
-        found = reconciled(engine, before, log, warm)
+        found = reconciled(engine, before, log, warm, points)
         warm.append(log)
         row = found["rows"][0]
         assert (found["verdict"], found["requests"], row["query_tokens"]) == (
