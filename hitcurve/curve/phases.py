@@ -212,10 +212,26 @@ class Phases:
             if track.fallen(batch, before.rate, self._config.collapse_share):
                 self._collapse(batch, before.rate)
                 return
-        if self._stays_flat(_STEADY_FLATS):
+        if self._back_at_level(batch, effective):
+            track.settle(self._recovery.since)
+            track.restart_climb()
+            self._returned = None
+            self._enter("steady", None, batch.to_s, batch.to_s)
+        elif self._stays_flat(_STEADY_FLATS):
             self._settle(batch)
         elif self._stuck_below():
             self._settle_below(batch, self._track.climb.last_half())
+
+    def _back_at_level(self, batch: Batch, effective: float) -> bool:
+        """The newest scrapes prove that the curve lies at the level which it fell from, however it came there."""
+        former, step = self.former, self._track.least_step
+        if former is None or not self._comparable or former <= step:
+            return False
+        self._recovery.observe(batch, effective, former - step, former, math.inf)
+        back = self._recovery.since
+        if self._recovery.score < _RECOVERY_SCORE or back.scrapes < self._config.flat_scrapes:
+            return False
+        return abs((back.rate or 0.0) - former) <= step / 2 and batch.rate <= former + step
 
     def _stuck_below(self) -> bool:
         """The curve lies below the level that it fell from, and hardly climbs back to it."""
