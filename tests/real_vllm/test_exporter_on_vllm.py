@@ -234,6 +234,8 @@ def test_reset_and_restart_under_load_are_named_and_events_agree_with_the_engine
     engine = start()
     try:
         watching = exporter(engine.url, *sockets)
+        # What is stored before somebody listens is known by a replay, but not counted.
+        wait_until(lambda: watching.kv("complete") == 1, "the empty history")
         # Pressure: more blocks than the pool has.
         dice = random.Random(7)
         for _ in range(POOL_BLOCKS // 20):
