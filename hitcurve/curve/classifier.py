@@ -27,7 +27,6 @@ class CurveClassifier:
         self._silence = Silence(self.config)
         self._episodes = EpisodeLog()
         self._state: CurveState | None = None
-        self._last_resets: float | None = None
         self._was_idle_s = 0.0
         self._accept = False
 
@@ -60,7 +59,7 @@ class CurveClassifier:
         if sample is None and interval is None and not cuts:
             return self._show(at_s, None, None)
         batch = batch_from(interval, self.config.tokens_per_request) if interval is not None else None
-        self._take_cuts(interval, sample, at_s, cuts, batch)
+        self._take_cuts(interval, at_s, cuts, batch)
         if sample is not None:
             self._signals.observe(at_s, sample, batch, cuts)
         if interval is not None:
@@ -72,19 +71,8 @@ class CurveClassifier:
         self._signals.judge(healthy=shown.state == "steady", suspected=self._track.suspected)
         return shown
 
-    def _take_cuts(
-        self,
-        interval: Interval | None,
-        sample: EngineSample | None,
-        at_s: float,
-        cuts: Sequence[Cut],
-        batch: Batch | None,
-    ) -> None:
+    def _take_cuts(self, interval: Interval | None, at_s: float, cuts: Sequence[Cut], batch: Batch | None) -> None:
         kinds = {cut.kind for cut in cuts}
-        resets = sample.resets if sample is not None else None
-        cleared = resets is not None and self._last_resets is not None and resets > self._last_resets
-        if resets is not None:
-            self._last_resets = resets
         restarted = "restart" in kinds or (interval is not None and interval.restarts > 0)
         onset_s = min((cut.at_s for cut in cuts if cut.kind in ("restart", "reset")), default=at_s)
         if restarted:
@@ -92,7 +80,7 @@ class CurveClassifier:
             self._phases.restart(at_s, "restart")
         elif "start" in kinds:
             self._phases.restart(at_s, None)
-        elif "reset" in kinds or cleared:
+        elif "reset" in kinds:
             idle = self._state is None or self._state.state == "no_traffic"
             self._phases.reset(at_s, traffic=batch is not None or not idle)
             if batch is not None:

@@ -7,6 +7,7 @@ from hitcurve.curve import Episode
 from hitcurve.monitor.classifier import Classifier
 from hitcurve.monitor.intervals import EngineCounters, Progress
 from hitcurve.monitor.rates import HitRates
+from hitcurve.monitor.told_resets import ToldResets
 from hitcurve.reading import Cut, Reading
 from hitcurve.sample import EngineSample
 
@@ -36,6 +37,7 @@ class EngineMonitor:
         """The last good one."""
         self._target = target
         self._counters = EngineCounters(alternating_starts=alternating_starts)
+        self._told_resets = ToldResets()
         self._rates = HitRates(windows_s, max_requests)
         self._classifier = classifier
         self._resets_empty_request_window = resets_empty_request_window
@@ -59,9 +61,9 @@ class EngineMonitor:
         """Take a sample; ``marked`` are cuts known from outside since the one before."""
         first = self.sample is None
         progress = self._counters.add(sample)
-        cuts = _cuts(progress, sample, marked, first=first)
+        cuts = self._cuts(progress, sample, marked, first=first)
         self.sample = sample
-        self._count(progress, sample, cuts)
+        self._count(progress, sample)
         if self._resets_empty_request_window and any(cut.kind == "reset" for cut in cuts):
             self._rates.empty_request_window()
         self._rates.add(progress, sample)
@@ -118,7 +120,7 @@ class EngineMonitor:
             state=self._classifier.observe(None, None, at_s, ()),
         )
 
-    def _count(self, progress: Progress, sample: EngineSample, cuts: tuple[Cut, ...]) -> None:
+    def _count(self, progress: Progress, sample: EngineSample) -> None:
         if progress.interval is not None:
             self._queries += progress.interval.queries or 0.0
             self._hits += progress.interval.hits or 0.0
@@ -126,20 +128,20 @@ class EngineMonitor:
         self._preemptions = _total(self._preemptions, sample.preemptions, progress.preemptions)
         self._evictions = _total(self._evictions, sample.evictions, progress.evictions)
         self._restarts += progress.restarts
-        self._resets += int(progress.resets or 0) or sum(cut.kind == "reset" for cut in cuts)
 
-
-def _cuts(progress: Progress, sample: EngineSample, marked: tuple[Cut, ...], *, first: bool) -> tuple[Cut, ...]:
-    """Marked cuts, and those the page shows unless they were marked."""
-    kinds = {cut.kind for cut in marked}
-    found = list(marked)
-    if first:
-        found.append(Cut(sample.at_s, "start"))
-    if progress.restarts and "restart" not in kinds:
-        found.append(Cut(sample.at_s, "restart"))
-    if progress.resets and "reset" not in kinds:
-        found.append(Cut(sample.at_s, "reset"))
-    return tuple(found)
+    def _cuts(
+        self, progress: Progress, sample: EngineSample, marked: tuple[Cut, ...], *, first: bool
+    ) -> tuple[Cut, ...]:
+        """Marked cuts, and those the page shows unless they were marked; new resets are counted."""
+        marks = [cut for cut in marked if cut.kind == "reset"]
+        resets, number = self._told_resets.take(marks, int(progress.resets or 0), sample.at_s)
+        self._resets += number
+        found = [cut for cut in marked if cut.kind != "reset"]
+        if first:
+            found.append(Cut(sample.at_s, "start"))
+        if progress.restarts and not any(cut.kind == "restart" for cut in marked):
+            found.append(Cut(sample.at_s, "restart"))
+        return tuple(sorted((*found, *resets), key=lambda cut: cut.at_s))
 
 
 def _mean(total: float | None, count: float | None) -> float | None:

@@ -12,7 +12,7 @@ from hitcurve.curve.episodes import Episode, EpisodeLog
 from hitcurve.curve.idle import Silence
 from hitcurve.curve.noise import Noise
 from hitcurve.curve.step import StepTest, rest_of, threshold
-from hitcurve.reading import Interval
+from hitcurve.reading import Cut, Interval
 from hitcurve.sample import EngineSample, LookupCounters
 
 
@@ -177,13 +177,14 @@ def test_episode_without_a_known_level_has_no_numbers() -> None:
     assert log.all == (Episode(100.0, None, None, None, "unknown"),)
 
 
-def test_a_reset_counted_by_the_engine_is_a_cut() -> None:
+def test_a_reset_that_is_told_is_named_at_its_scrape() -> None:
     classifier = CurveClassifier()
+    sample = EngineSample("0", 0.0, 0.0)
     for index in range(60):
         rate = 0.8 if index < 50 else 0.2
         interval = Interval(index * 15.0, (index + 1) * 15.0, 80_000.0, 80_000.0 * rate, rate, requests=100.0)
-        sample = EngineSample("0", 0.0, 0.0, resets=0.0 if index < 50 else 1.0)
-        state = classifier.observe(interval, sample, (index + 1) * 15.0)
+        cuts = (Cut(760.0, "reset"),) if index == 50 else ()
+        state = classifier.observe(interval, sample, (index + 1) * 15.0, cuts)
         if index == 50:
             assert (state.state, state.cause, state.since_s) == ("collapsed", "reset", 765.0)
 
