@@ -7,6 +7,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from hitcurve.errors import UsageError
+from hitcurve.whole_file import whole_file
 from hitcurve_chaos.verdict import Skipped, Verdict
 
 __all__ = ["require_writable", "write_junit"]
@@ -14,12 +15,12 @@ __all__ = ["require_writable", "write_junit"]
 
 def require_writable(path: Path) -> None:
     """Raise UsageError unless ``write_junit`` can write there, so that it is known before a run."""
-    draft = _draft(path)
+    probe = path.with_name(f"{path.name}.part")
     try:
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        draft.touch()
-        draft.unlink()
+        probe.touch()
+        probe.unlink()
     except OSError as error:
         raise _unwritable(path, error) from error
 
@@ -41,16 +42,11 @@ def write_junit(
     for name, kind in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
         root.set(name, str(sum(case.find(kind) is not None for case in cases)))
     root.set("tests", str(len(cases)))
-    draft = _draft(path)
     try:
-        ElementTree.ElementTree(root).write(draft, encoding="utf-8", xml_declaration=True)
-        os.replace(draft, path)
+        with whole_file(path) as draft:
+            ElementTree.ElementTree(root).write(draft, encoding="utf-8", xml_declaration=True)
     except OSError as error:
         raise _unwritable(path, error) from error
-
-
-def _draft(path: Path) -> Path:
-    return path.with_name(f"{path.name}.part")
 
 
 def _unwritable(path: Path, error: OSError) -> UsageError:

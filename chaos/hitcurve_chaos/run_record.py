@@ -10,12 +10,12 @@ from typing import Any, Self
 
 from hitcurve import __version__
 from hitcurve.errors import UsageError
+from hitcurve.whole_file import write_whole
 from hitcurve_chaos.calls import NoAnswer, Transport
 from hitcurve_chaos.clock import Clock
 from hitcurve_chaos.request_tail import BACKGROUND
 from hitcurve_chaos.run_lock import make_run_folder
 from hitcurve_chaos.targets import Target
-from hitcurve_chaos.whole_file import write_whole
 
 __all__ = ["RunRecord"]
 

@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from hitcurve.whole_file import write_whole
 from hitcurve_chaos.hypothesis import Judgement
-from hitcurve_chaos.whole_file import write_whole
 
 __all__ = [
     "SKIPPED_FILE",

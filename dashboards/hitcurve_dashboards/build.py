@@ -2,8 +2,9 @@
 
 from pathlib import Path, PurePosixPath
 
+from hitcurve.errors import EnvironmentFailed
+from hitcurve.whole_file import write_whole
 from hitcurve_dashboards.boards import DASHBOARDS
-from hitcurve_dashboards.files import write_whole
 from hitcurve_dashboards.grafana.document import as_text
 from hitcurve_dashboards.kubernetes import kustomization, prometheus_rule
 from hitcurve_dashboards.rules.document import RUNBOOKS, as_yaml, rule_groups
@@ -30,9 +31,14 @@ def built(objective: Objective = DEFAULT, runbooks: str = RUNBOOKS) -> dict[Pure
 
 
 def write(files: dict[PurePosixPath, str], folder: Path) -> None:
-    """Write every file below the folder, each whole or not at all."""
+    """Write every file below the folder, each whole or not at all; EnvironmentFailed where the system refuses."""
     for path, text in files.items():
-        write_whole(folder / path, text)
+        place = folder / path
+        try:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(place, text)
+        except OSError as error:
+            raise EnvironmentFailed(f"cannot write {place}: {error.strerror}; choose another folder.") from error
 
 
 def differing(files: dict[PurePosixPath, str], folder: Path) -> list[str]:

@@ -1,7 +1,6 @@
 """Carries out one load run: sends, measures, writes the results, and says how to exit."""
 
 import json
-import os
 import signal
 import time
 from collections.abc import Mapping
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hitcurve.errors import BadFinding, EnvironmentFailed, UsageError
+from hitcurve.whole_file import write_whole
 from hitcurve_loadtests.both_ends import BothEnds
 from hitcurve_loadtests.intended import Intended, intended
 from hitcurve_loadtests.plan import LoadPlan
@@ -134,12 +134,9 @@ def _checked(aim: Intended | None, totals: RunTotals) -> dict[str, Any] | None:
 
 def _write(path: Path, text: str) -> None:
     """All of it or nothing."""
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        unfinished.write_text(text)
-        os.replace(unfinished, path)
+        write_whole(path, text)
     except OSError as error:
-        unfinished.unlink(missing_ok=True)
         raise EnvironmentFailed(
             f"the results cannot be written to {path}: {error.strerror}; choose another --out."
         ) from error

@@ -1,12 +1,12 @@
 """The finished requests of one load as a Parquet file, for those who analyse them with other tools."""
 
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from hitcurve.errors import EnvironmentFailed, UsageError
+from hitcurve.whole_file import whole_file
 
 __all__ = ["COLUMNS", "write_parquet"]
 
@@ -47,14 +47,11 @@ def write_parquet(requests: Path, name: str) -> Path:
         ) from error
     schema = pyarrow.schema([(column, pyarrow.type_for_alias(kind)) for column, kind in COLUMNS.items()])
     path = requests.with_name(f"requests-{name}.parquet")
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with pyarrow.parquet.ParquetWriter(unfinished, schema) as writer:
+        with whole_file(path) as draft, pyarrow.parquet.ParquetWriter(draft, schema) as writer:
             for rows in _batches(requests, name):
                 writer.write_table(pyarrow.Table.from_pylist(rows, schema=schema))
-        os.replace(unfinished, path)
     except OSError as error:
-        unfinished.unlink(missing_ok=True)
         raise EnvironmentFailed(f"{path} cannot be written: {error.strerror}; choose another --out.") from error
     return path
 

@@ -1,13 +1,13 @@
 """The requests of a profile as a trace, without an engine: what ``hitcurve estimate`` and ``simulate`` read."""
 
 import json
-import os
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from hitcurve.errors import UsageError
+from hitcurve.whole_file import whole_file
 from hitcurve_loadtests.intended import planned
 from hitcurve_loadtests.plan import LoadPlan
 from hitcurve_loadtests.texts import Texts
@@ -35,11 +35,8 @@ def planned_rows(plan: LoadPlan) -> Iterator[dict[str, Any]]:
 
 def write_planned_trace(plan: LoadPlan, path: Path) -> None:
     """One JSON object a line; UsageError where the file cannot be written."""
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with unfinished.open("w", encoding="utf-8") as file:
+        with whole_file(path) as draft, draft.open("w", encoding="utf-8") as file:
             file.writelines(json.dumps(row) + "\n" for row in planned_rows(plan))
-        os.replace(unfinished, path)
     except OSError as error:
-        unfinished.unlink(missing_ok=True)
         raise UsageError(f"{path} cannot be written ({error.strerror}); name another file.") from error

@@ -15,6 +15,7 @@ from typing import Any
 from hitcurve import __version__
 from hitcurve.errors import UsageError
 from hitcurve.reading import Reading, reading_from_json
+from hitcurve.whole_file import write_whole
 from hitcurve_chaos.demo.agreement import Agreement, agreement, final_reading
 from hitcurve_chaos.demo.engines import RunningEngine, start_simulated, start_vllm
 from hitcurve_chaos.demo.exporter import exporter_configuration, start_exporter
@@ -27,7 +28,6 @@ from hitcurve_chaos.runner import plan, run_scenarios
 from hitcurve_chaos.targets import Adapter, Target
 from hitcurve_chaos.verdict import Verdict
 from hitcurve_chaos.verdict import as_json as verdict_json
-from hitcurve_chaos.whole_file import write_whole
 
 __all__ = ["DemoResult", "run_demo"]
 

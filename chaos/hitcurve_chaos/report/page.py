@@ -14,6 +14,7 @@ from markupsafe import Markup
 from hitcurve.charts import Band, Line, Strip, distribution_chart, time_chart
 from hitcurve.errors import UsageError
 from hitcurve.reading import STATES
+from hitcurve.whole_file import write_whole
 from hitcurve_chaos.report.figures import (
     Curve,
     curves,
@@ -24,7 +25,6 @@ from hitcurve_chaos.report.figures import (
     time_range,
 )
 from hitcurve_chaos.report.run_folder import RunFolder, load_run_folder
-from hitcurve_chaos.whole_file import write_whole
 
 __all__ = ["write_report"]
 

@@ -2,7 +2,6 @@
 
 import json
 import logging
-import os
 import time
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from locust.runners import WorkerRunner
 from prometheus_client import CollectorRegistry
 
 from hitcurve.errors import HitcurveError
+from hitcurve.whole_file import write_whole
 from hitcurve_loadtests.live_metrics import LiveMetrics
 from hitcurve_loadtests.locust_mode.options import add_options, draw_seed
 from hitcurve_loadtests.locust_mode.running_test import MAX_LAG_S, RunningTest
@@ -122,9 +122,7 @@ def _wanted(tags: set[str], only: list[str] | None, but: list[str] | None) -> bo
 
 
 def _replace(path: Path, text: str) -> None:
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        unfinished.write_text(text, encoding="utf-8")
-        os.replace(unfinished, path)
+        write_whole(path, text)
     except OSError as error:
         _log.error("%s cannot be written: %s", path, error.strerror)
