@@ -114,11 +114,11 @@ class Recorder:
         self._close_by = monotonic() + timeout_s
         self._ending.set()
         self._wake.set()
-        thread, process = self._thread, self._process
+        thread = self._thread
         if thread is not None and thread is not threading.current_thread():
             thread.join(timeout_s)
-            if thread.is_alive() and process is not None:
-                process.kill()
+            if thread.is_alive() and self._process is not None:
+                self._process.kill()
 
     def end(self) -> None:
         """Let the thread end by itself once the queue is empty, without waiting for it."""
@@ -157,6 +157,7 @@ class Recorder:
             self._tick(target)
         except Exception as error:
             self._switch.fail("recorder", error)
+            self._close_by = min(self._close_by, monotonic() + CLOSE_S)
         target.close(self._close_by)
 
     def _open_target(self) -> _Target:

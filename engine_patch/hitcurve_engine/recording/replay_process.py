@@ -9,6 +9,7 @@ import os
 import select
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import asdict
 from time import monotonic
 from typing import Any, Final
@@ -23,9 +24,9 @@ from hitcurve_engine.switch import Switch
 __all__ = ["ReplayProcess"]
 
 _PIPE_BYTES: Final = 1 << 20
-_SET_PIPE_SIZE: Final = 1031
-"""``F_SETPIPE_SZ`` of Linux."""
 _MAIN: Final = "from hitcurve_engine.recording.replay_main import main; main()"
+_END_S: Final = 1.0
+"""How long the end of a process that is killed, or that closed its pipes, is waited for."""
 
 
 class ReplayProcess:
@@ -41,21 +42,24 @@ class ReplayProcess:
         self._flushed = 0
         self._asked = 0
         self._lost = False
-        path = os.pathsep.join(filter(None, sys.path))
+        opening = pack((OPEN, asdict(shape), asdict(settings), asdict(facts)))
+        # Safe path: without it the working directory goes before the standard library.
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _MAIN],
+            [sys.executable, "-P", "-c", _MAIN],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             bufsize=0,
-            env={**os.environ, "PYTHONPATH": path},
+            env={**os.environ, "PYTHONPATH": _search_path()},
             start_new_session=True,
         )
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._into, self._outof = self._process.stdin.fileno(), self._process.stdout.fileno()
         os.set_blocking(self._outof, False)
+        self._answered = select.poll()
+        self._answered.register(self._outof, select.POLLIN)
         _widen(self._into)
-        self._send((OPEN, asdict(shape), asdict(settings), asdict(facts)))
+        self._write(opening)
 
     @property
     def pid(self) -> int:
@@ -108,9 +112,10 @@ class ReplayProcess:
             self.kill()
 
     def kill(self) -> None:
-        """End it now, whatever it does."""
+        """End it now, whatever it does; not waited for where even that does not end it (a disk that hangs)."""
         self._process.kill()
-        self._process.wait()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_END_S)
 
     def abandon(self) -> None:
         """In a forked child: the process belongs to the parent, and must see the end of the parent's pipe."""
@@ -144,7 +149,7 @@ class ReplayProcess:
             self._lose()
 
     def _listen(self, timeout_s: float) -> None:
-        if self._lost or not select.select([self._outof], [], [], timeout_s)[0]:
+        if self._lost or not self._answered.poll(timeout_s * 1000):
             return
         try:
             said = os.read(self._outof, 65_536)
@@ -164,7 +169,7 @@ class ReplayProcess:
     def _lose(self) -> None:
         self._lost = True
         try:
-            code: int | None = self._process.wait(1.0)
+            code: int | None = self._process.wait(_END_S)
         except subprocess.TimeoutExpired:
             code = None
             self.kill()
@@ -178,11 +183,14 @@ class ReplayProcess:
                 pipe.close()
 
 
+def _search_path() -> str:
+    """Where this interpreter looks for modules, as the environment of another one says it."""
+    return os.pathsep.join(entry or os.getcwd() for entry in sys.path if isinstance(entry, str))
+
+
 def _widen(pipe: int) -> None:
     """So that a batch seldom waits for the other side; Linux only, and no matter where it fails."""
-    try:
+    with suppress(ImportError, AttributeError, OSError):
         import fcntl
 
-        fcntl.fcntl(pipe, _SET_PIPE_SIZE, _PIPE_BYTES)
-    except (ImportError, OSError):
-        return
+        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
