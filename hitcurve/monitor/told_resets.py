@@ -5,10 +5,12 @@ from typing import Final
 
 from hitcurve.reading import Cut
 
-__all__ = ["SAME_RESET_S", "ToldResets"]
+__all__ = ["LATE_COUNTER_S", "SAME_RESET_S", "ToldResets"]
 
 SAME_RESET_S: Final = 5.0
-"""Two reports of a reset that lie no further apart are of the same one; the engine patch tells within 1.2 s."""
+"""Two reports of a reset that lie no further apart are of the same one."""
+LATE_COUNTER_S: Final = 15.0
+"""So long a counter may be behind a mark. The engine patch's tells within 1.2 s unless it is kept from a core."""
 
 
 class ToldResets:
@@ -29,7 +31,7 @@ class ToldResets:
         if untold and not new:
             cuts = (Cut(at_s, "reset"),)
             self._last_s = at_s
-        late = self._last_s is None or at_s - self._last_s > SAME_RESET_S
+        late = self._last_s is None or at_s - self._last_s > LATE_COUNTER_S
         self._ahead = 0 if late else max(told - counted, 0)
         return cuts, len(new) + untold
 
