@@ -1,10 +1,9 @@
-"""Read keys and blocks as vLLM hands them around, in any version from 0.8.5 on and with any number of groups."""
+"""Keys and blocks of a request, in any version from 0.8.5 on and with any number of groups."""
 
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
 from hitcurve_engine.probes.adoption import CacheShape
-from hitcurve_engine.recording.request_reading import plain_hashes
 
 __all__ = ["Held", "blocks_by_group", "found_keys", "hashes_of_blocks", "heal", "keys_of", "other_keys", "runs"]
 
@@ -12,27 +11,25 @@ Held = dict[int, tuple[Hashable, str]]
 """By block id: the key it holds, and who stored it."""
 
 
-def keys_of(shape: CacheShape, tokens: int, hashes: Any) -> list[Hashable] | None:
+def keys_of(shape: CacheShape, tokens: int, hashes: list[Hashable]) -> list[Hashable] | None:
     """Keys of the full blocks of a request, in the followed group; ``None`` where they cannot be known."""
-    if hashes is None:
-        return None
     step = shape.block_size // shape.hash_block_size
     full = tokens // shape.block_size
-    keys = plain_hashes(hashes[step - 1 : full * step : step])
+    keys = hashes[step - 1 : full * step : step]
     if len(keys) < full - 1:
         return None
     # The engine may hash the last block only once it knows the tokens behind it.
     return keys if len(keys) == full else [*keys, object()]
 
 
-def other_keys(shape: CacheShape, tokens: int, hashes: Sequence[Any]) -> list[list[Hashable]]:
+def other_keys(shape: CacheShape, tokens: int, hashes: Sequence[Hashable]) -> list[list[Hashable]]:
     """See ``OtherGroups.keys``. A key of another group than the followed one is a pair of group and hash."""
     size, per_hash = shape.block_size, shape.hash_block_size
     chains: list[list[Hashable]] = []
     for group, group_size in shape.other_groups:
         ends = [-(-end // group_size) * group_size for end in range(size, tokens + 1, size)]
         ends = [end for end in ends if end <= tokens and end // per_hash <= len(hashes)]
-        chains.append([(group, key) for key in plain_hashes([hashes[end // per_hash - 1] for end in ends])])
+        chains.append([(group, hashes[end // per_hash - 1]) for end in ends])
     return chains
 
 
@@ -42,9 +39,9 @@ def blocks_by_group(found: Any) -> Sequence[Sequence[Any]]:
     return blocks if blocks and isinstance(blocks[0], list | tuple) else (blocks,)
 
 
-def hashes_of_blocks(hashes: list[Any], first: int, end: int, step: int) -> list[Hashable]:
+def hashes_of_blocks(hashes: list[Hashable], first: int, end: int, step: int) -> list[Hashable]:
     """Keys of the blocks from ``first`` to before ``end``: of each block's ``step`` hashes the last."""
-    return plain_hashes(hashes[(first + 1) * step - 1 : end * step : step])
+    return hashes[(first + 1) * step - 1 : end * step : step]
 
 
 def found_keys(held: Held, groups: Sequence[Sequence[int]]) -> list[Hashable]:

@@ -1,4 +1,4 @@
-"""Raw events of the hooks, in order, into the ledger; and what the ledger yields, out to the sinks.
+"""Plain events (see ``event_reader``), in order, into the ledger; and what the ledger yields, out to the sinks.
 
 One thread feeds it. It knows for every block of the pool which key it holds, from the events alone, and never
 looks into the engine's own tables, which change meanwhile.
@@ -10,7 +10,6 @@ from typing import Any
 
 from hitcurve_engine.ledger import Eviction, Ledger, Outcome
 from hitcurve_engine.probes.adoption import CacheShape
-from hitcurve_engine.probes.events import RawEvent
 from hitcurve_engine.recording.adapter_loads import AdapterLoads
 from hitcurve_engine.recording.block_reading import (
     Held,
@@ -21,7 +20,7 @@ from hitcurve_engine.recording.block_reading import (
     other_keys,
     runs,
 )
-from hitcurve_engine.recording.event_reader import MOST_ERRORS, MOST_OPEN_REQUESTS, EventReader, PlainEvent
+from hitcurve_engine.recording.event_reader import MOST_ERRORS, MOST_OPEN_REQUESTS, PlainEvent
 from hitcurve_engine.recording.known_prefixes import KnownPrefixes
 from hitcurve_engine.recording.open_request import OpenContext
 from hitcurve_engine.recording.request_reading import Adapter, RequestKeys
@@ -69,14 +68,6 @@ class Replay:
             self._adapter,
             self._opened,
         )
-        self._reader = EventReader(shape, switch, isolated=settings.isolated)
-
-    def feed(self, event: RawEvent) -> None:
-        """Read one event as the hooks make them, and take what it becomes."""
-        plain: list[PlainEvent] = []
-        self._reader.read(event, plain)
-        for one in plain:
-            self.take(one)
 
     def take(self, event: PlainEvent) -> None:
         """Take one event. An own error is counted and the event dropped; too many turn the patch off."""

@@ -118,6 +118,15 @@ class Outcomes:
         return lambda *arguments: None
 
 
+def replay(recorder: Recorder) -> None:
+    """All that is queued."""
+    plain: list[Any] = []
+    while recorder.probe.events:
+        recorder._reader.read(recorder.probe.events.popleft(), plain)
+    for event in plain:
+        recorder.replay.take(event)
+
+
 def play(engine: Engine, recorder: Recorder, dice: random.Random) -> dict[str, Any]:
     families = [[dice.randrange(1 << 20) for _ in range(400)] for _ in range(4)]
     running: list[Any] = []
@@ -142,8 +151,7 @@ def play(engine: Engine, recorder: Recorder, dice: random.Random) -> dict[str, A
             while running:
                 engine.finish(running.pop())
             assert engine.manager.reset_prefix_cache()
-        while recorder.probe.events:
-            recorder.replay.feed(recorder.probe.events.popleft())
+        replay(recorder)
         ledger = recorder.replay.ledger
         said = (ledger.cached_keys, ledger.cached_keys + ledger.duplicate_blocks, ledger.totals.evicted_blocks)
         true = (*engine.cached(), engine.evicted)
@@ -151,8 +159,7 @@ def play(engine: Engine, recorder: Recorder, dice: random.Random) -> dict[str, A
             differences.append(f"r{number}: {said} instead of {true}")
     for request in running:
         engine.finish(request)
-    while recorder.probe.events:
-        recorder.replay.feed(recorder.probe.events.popleft())
+    replay(recorder)
     return {"hits": hits, "evicted": engine.evicted, "differences": differences[:5]}
 
 
@@ -167,8 +174,7 @@ def evicted_window(engine: Engine, recorder: Recorder) -> None:
     short = engine.request("short", [*range(100), 9999, 9998])
     engine.admit(short)
     engine.finish(short)
-    while recorder.probe.events:
-        recorder.replay.feed(recorder.probe.events.popleft())
+    replay(recorder)
 
 
 def check(kind: str, seed: int | None) -> dict[str, Any]:
