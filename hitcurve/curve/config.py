@@ -104,7 +104,7 @@ class CurveConfig:
 
     def __post_init__(self) -> None:
         shares = ("step_rate", "step_share", "collapse_share", "reset_share", "low_rate", "ceiling_share")
-        for name in (*shares, "flat_rise", "swing_rate"):
+        for name in (*shares, "flat_rise", "flat_doubt", "climb_doubt", "stuck_doubt", "swing_rate"):
             if not 0.0 < getattr(self, name) < 1.0:
                 raise ValueError(f"{name} must lie between 0 and 1, not {getattr(self, name)}")
         for name in self.__slots__:

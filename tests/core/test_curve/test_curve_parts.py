@@ -194,6 +194,9 @@ def test_a_reset_that_is_told_is_named_at_its_scrape() -> None:
     [
         {"collapse_share": 1.5},
         {"low_rate": 0.0},
+        {"flat_doubt": 0.0},
+        {"climb_doubt": 1.1},
+        {"stuck_doubt": 1.0},
         {"baseline_memory_s": -1.0},
         {"false_alarms_per_day": 0.0},
         {"lasting_scrapes": 0},
