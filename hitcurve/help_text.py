@@ -12,7 +12,7 @@ PANEL_WIDTH: Final = 110
 """Columns from which on the longest option of every command fits into Typer's panels, which cut what does not."""
 
 
-def fit_to_window(app: "typer.Typer", columns: int | None = None) -> None:
-    """Choose the look for a window of ``columns``; by default the terminal's, or what ``COLUMNS`` says."""
-    if (shutil.get_terminal_size().columns if columns is None else columns) < PANEL_WIDTH:
+def fit_to_window(app: "typer.Typer") -> None:
+    """Choose the look for the terminal's columns, or as many as ``COLUMNS`` says."""
+    if shutil.get_terminal_size().columns < PANEL_WIDTH:
         app.rich_markup_mode = None
