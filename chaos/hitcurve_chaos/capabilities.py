@@ -4,9 +4,9 @@ import importlib.util
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
-from hitcurve.scrape import fetch
 from hitcurve_chaos.calls import NoAnswer, Transport
 from hitcurve_chaos.engine_counters import read_counters, wait_until
+from hitcurve_chaos.engine_page import page_text
 from hitcurve_chaos.opened import Drivers
 from hitcurve_chaos.probe import Probe
 from hitcurve_chaos.targets import Target
@@ -48,7 +48,6 @@ ONE_PIXEL = (
 """An image of one pixel."""
 _TIMEOUT_S = 10.0
 _TELLS_S = 5.0
-_LARGEST_PAGE = 32 * 1024 * 1024
 _MOST_POOL_TOKENS = 400_000
 _DRIVEN = ("pause", "stop", "kill", "kill_core", "start", "memory_limit", "cut_network")
 _WORDS = {
@@ -175,7 +174,7 @@ class Capabilities:
 
     def _no_hash_roots(self) -> str | None:
         """The page of a patched engine tells them; else the environment decides them."""
-        if self._page_holds(b"\nhitcurve_engine_hash_root_info{"):
+        if self._page_holds("\nhitcurve_engine_hash_root_info{"):
             return None
         return self._no_environment()
 
@@ -187,12 +186,11 @@ class Capabilities:
         # The engine patch begins to tell with the first request after a start.
         answer = self._probe.ask(self._probe.new_tokens(8))
         within_s = _TELLS_S if answer.completed else 0.0
-        counts = wait_until(lambda: self._page_holds(b"\nhitcurve_engine_spans_total"), within_s, every_s=0.2)
+        counts = wait_until(lambda: self._page_holds("\nhitcurve_engine_spans_total"), within_s, every_s=0.2)
         return None if counts else "the engine counts no spans; it needs the engine patch, with spans on"
 
-    def _page_holds(self, words: bytes) -> bool:
-        page = fetch(f"{self._target.engine}/metrics", _TIMEOUT_S, _LARGEST_PAGE)
-        return isinstance(page.body, bytes) and words in page.body
+    def _page_holds(self, words: str) -> bool:
+        return words in (page_text(self._target.engine) or "")
 
     def _no_replica_kill(self) -> str | None:
         for replica in self._target.replicas:

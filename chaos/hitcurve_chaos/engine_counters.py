@@ -1,19 +1,14 @@
 """What an engine's own page says right now, for scenarios that compare it with what they sent."""
 
-import re
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from hitcurve.readers import PageRefused, read_page
-from hitcurve.scrape import fetch
+from hitcurve_chaos.engine_page import scrape_engine, summed, text_of
 from hitcurve_chaos.targets import Target
 
 __all__ = ["EngineCounters", "read_counters", "wait_until"]
-
-_TIMEOUT_S = 5.0
-_LARGEST_PAGE = 32 * 1024 * 1024
-_RESIDENT = re.compile(rb"^process_resident_memory_bytes(?:\{[^}]*\})? ([0-9.e+]+)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +32,12 @@ class EngineCounters:
 
 def read_counters(target: Target, engine: str | None = None) -> EngineCounters | None:
     """One fresh reading of /metrics; ``None`` where it cannot be had or read."""
-    page = fetch(f"{engine or target.engine}/metrics", _TIMEOUT_S, _LARGEST_PAGE)
-    if page.status != 200 or page.body is None:
+    page = scrape_engine(engine or target.engine)
+    text = text_of(page)
+    if text is None:
         return None
     try:
-        samples = read_page(page.body, page.content_type, at_s=page.at_s, monotonic_s=page.monotonic_s)
+        samples = read_page(text, page.content_type, at_s=page.at_s, monotonic_s=page.monotonic_s)
     except PageRefused:
         return None
     lookups = [sample.lookups for sample in samples if sample.lookups is not None]
@@ -59,13 +55,8 @@ def read_counters(target: Target, engine: str | None = None) -> EngineCounters |
         block_size=next((sample.block_size for sample in samples if sample.block_size), None),
         capacity_tokens=_whole(_sum(sample.capacity_tokens for sample in samples)),
         start_time_s=max((s.start_time_s for s in samples if s.start_time_s is not None), default=None),
-        resident_bytes=_resident_bytes(page.body),
+        resident_bytes=summed(text, "process_resident_memory_bytes"),
     )
-
-
-def _resident_bytes(page: bytes | str) -> float | None:
-    found = _RESIDENT.search(page if isinstance(page, bytes) else page.encode())
-    return float(found[1]) if found else None
 
 
 def wait_until(

@@ -7,14 +7,13 @@ from typing import Any, Protocol
 from hitcurve.curve import CurveClassifier, CurveConfig
 from hitcurve.monitor import TargetMonitor
 from hitcurve.reading import CutKind, Reading, reading_from_json
-from hitcurve.scrape import fetch
 from hitcurve_chaos.calls import NoAnswer, Transport
+from hitcurve_chaos.engine_page import scrape_engine
 from hitcurve_chaos.targets import Target
 
 __all__ = ["CurveSource", "ExporterSource", "ScrapeSource"]
 
 _TIMEOUT_S = 5.0
-_LARGEST_PAGE = 32 * 1024 * 1024
 _WINDOWS_S = (5.0, 30.0, 300.0)
 _OWN_SWINGS = 8
 
@@ -108,16 +107,17 @@ class ScrapeSource:
     """Readings from the engine's own /metrics, for targets without an exporter."""
 
     def __init__(self, target: Target) -> None:
-        self._url = f"{target.engine}/metrics"
+        self._engine = target.engine
         self._monitor = TargetMonitor(target.name, windows_s=_WINDOWS_S, classifier_factory=_classifier)
         self._lock = threading.Lock()
         self.trouble: str | None = None
 
     def look(self) -> Sequence[Reading]:
-        page = fetch(self._url, _TIMEOUT_S, _LARGEST_PAGE)
+        page = scrape_engine(self._engine)
         with self._lock:
             readings = self._monitor.observe(page)
-        self.trouble = next((f"{self._url} brings nothing: {r.failure}" for r in readings if not r.up), None)
+        failures = (reading.failure for reading in readings if not reading.up)
+        self.trouble = next((f"{self._engine}/metrics brings nothing: {failure}" for failure in failures), None)
         return readings
 
     @property

@@ -34,12 +34,15 @@ from hitcurve_chaos.suite import Entry, Suite, plan_suite
 from hitcurve_chaos.targets import Target
 from hitcurve_chaos.verdict import Verdict
 
-Kind = Literal["honest", "silent", "waits", "claims"]
+Kind = Literal["honest", "silent", "waits", "claims", "mutes"]
 GIVE_UP_S = 3.0
 
 
 class Engine:
-    """Sends a span for each completion. ``silent`` counts no loss, ``waits`` for the collector, ``claims`` all."""
+    """Sends a span for each completion. ``silent`` counts no loss, ``waits`` for the collector, ``claims`` all.
+
+    ``mutes`` counts like an honest one and tells nothing once spans were lost and one arrived.
+    """
 
     def __init__(self, kind: Kind, collector: str) -> None:
         self.kind = kind
@@ -79,7 +82,7 @@ class Engine:
             arrived = False
         with self._lock:
             self.taken += arrived or self.kind == "claims"
-            self.dropped += not arrived and self.kind in ("honest", "waits")
+            self.dropped += not arrived and self.kind in ("honest", "waits", "mutes")
 
     def _page(self) -> str:
         rows = (
@@ -88,6 +91,7 @@ class Engine:
             ("hitcurve_engine_spans_total", '{engine="0"}', self.taken),
             ("hitcurve_engine_dropped_spans_total", '{engine="0",reason="not_delivered"}', self.dropped),
         )
+        rows = rows[:2] if self.kind == "mutes" and self.taken and self.dropped else rows
         types = (f"# TYPE {name.removesuffix('_total')} counter\n" for name, _, _ in rows)
         return "".join(
             f"{kind}{name}{labels} {value}\n" for kind, (name, labels, value) in zip(types, rows, strict=True)
@@ -147,6 +151,18 @@ def test_an_engine_that_hides_its_losses_or_waits_is_not(
     verdict = judged(scripted, tmp_path, kind)
     assert verdict.verdict == word
     assert name in missed(verdict)
+
+
+def test_what_the_engine_does_not_tell_is_unknown_and_not_lost(
+    scripted: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Nobody needs to wait for what never comes.
+    monkeypatch.setattr("hitcurve_chaos.scenarios.collector_lost._SETTLE_S", 1.0)
+    verdict = judged(scripted, tmp_path, "mutes")
+    assert verdict.verdict == "no_data"
+    unknown = {judgement.name for judgement in verdict.judgements if judgement.met is None}
+    assert unknown == {"lost_silently", "claimed"}
+    assert "the engine does not tell how many spans were lost" in verdict.seen
 
 
 @given(st.lists(st.integers(0, 5), max_size=4))

@@ -2,7 +2,7 @@
 
 from hitcurve.curve import CurveClassifier
 from hitcurve.monitor import TargetMonitor
-from hitcurve.scrape import fetch
+from hitcurve_chaos.engine_page import scrape_engine
 from hitcurve_chaos.faults.drill import Numbers
 from hitcurve_chaos.faults.fault import Injection
 from hitcurve_chaos.hypothesis import AtLeast, AtMost, Expectation, OneOf
@@ -12,8 +12,6 @@ from hitcurve_chaos.scenarios.scenario import Bench, Story
 __all__ = ["COLD_START"]
 
 _BLOCKS = 6
-_TIMEOUT_S = 5.0
-_LARGEST_PAGE = 32 * 1024 * 1024
 
 
 def _act(bench: Bench, numbers: Numbers) -> Injection:
@@ -36,7 +34,7 @@ def _rate_without_traffic(bench: Bench) -> str:
     monitor = TargetMonitor(bench.target.name, windows_s=(5.0,), classifier_factory=CurveClassifier)
     rates = []
     for _ in range(2):
-        page = fetch(f"{bench.target.engine}/metrics", _TIMEOUT_S, _LARGEST_PAGE)
+        page = scrape_engine(bench.target.engine)
         rates = [reading.interval.hit_rate for reading in monitor.observe(page) if reading.interval]
     return "no value" if rates and all(rate is None for rate in rates) else f"{rates}"
 

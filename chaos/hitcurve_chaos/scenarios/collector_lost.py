@@ -1,12 +1,11 @@
 """The collector of spans is slow, full, hanging or gone: the engine goes on, and counts what is lost."""
 
-import re
 from collections.abc import Callable
 from functools import partial
 
-from hitcurve.scrape import fetch
 from hitcurve_chaos.correctness import Correctness
 from hitcurve_chaos.engine_counters import wait_until
+from hitcurve_chaos.engine_page import page_text, summed
 from hitcurve_chaos.faults.drill import Numbers
 from hitcurve_chaos.faults.fault import Injection
 from hitcurve_chaos.hypothesis import AtLeast, AtMost, Expectation
@@ -23,15 +22,12 @@ _PROMPTS = 4
 _AT_ONCE = 4
 _SETTLE_S = 40.0
 """Longer than a batch waits by default (5 s) and one is sent again and again (10 s)."""
-_TIMEOUT_S = 5.0
-_LARGEST_PAGE = 32 * 1024 * 1024
-_COUNT = r"^%s(?:\{[^}]*\})? ([0-9.e+]+)"
-_TAKEN = re.compile((_COUNT % "hitcurve_engine_spans_total").encode(), re.MULTILINE)
-_DROPPED = re.compile((_COUNT % "hitcurve_engine_dropped_spans_total").encode(), re.MULTILINE)
+
+_Counts = tuple[float, float]
 
 
 class _Rounds:
-    """Asks the same prompts in every round, and waits until the engine has accounted for the spans of it."""
+    """Asks the same prompts in every round, and waits until the engine has accounted for all spans so far."""
 
     def __init__(self, bench: Bench) -> None:
         self._bench = bench
@@ -39,22 +35,24 @@ class _Rounds:
         size = _BLOCKS * bench.block_size + 1
         self._prompts = [bench.probe.new_tokens(size) for _ in range(_PROMPTS)]
         self._computed = [self._checking.first_ever(prompt, "a first-ever prompt") for prompt in self._prompts]
+        self._before: _Counts | None = None
         self.answers: list[ProbeAnswer] = []
+        self.counts: _Counts | None = None
+        """Spans taken and dropped since ``settle``; ``None`` while that is not known."""
 
-    def settle(self) -> tuple[float, float]:
-        """Spans taken and dropped, as the engine counts them, once that no longer changes."""
-        readings = [_counts(self._bench)]
+    def settle(self) -> None:
+        """Count from what the engine counts once that no longer changes."""
+        readings: list[_Counts | None] = []
 
         def still() -> bool:
-            self._bench.clock.sleep(1.0)
-            readings.append(_counts(self._bench))
-            return readings[-1] == readings[-2]
+            readings.append(_read(self._bench))
+            return readings[-1] is not None and readings[-1:] == readings[-2:-1]
 
-        wait_until(still, _SETTLE_S, every_s=0.1)
-        return readings[-1]
+        wait_until(still, _SETTLE_S, sleep=self._bench.clock.sleep, every_s=1.0)
+        self._before = readings[-1]
 
-    def ask(self, when: str, since: tuple[float, float]) -> tuple[float | None, tuple[float, float]]:
-        """Median seconds of a round's requests, and the engine's counts after it."""
+    def ask(self, when: str) -> float | None:
+        """Median seconds of a round's requests, once the engine has accounted for their spans or had the time."""
         count = int(self._bench.settings["requests"])
         which = [number % _PROMPTS for number in range(count)]
         asks: list[Callable[[], ProbeAnswer]] = [partial(self._checking.ask, self._prompts[one]) for one in which]
@@ -62,48 +60,50 @@ class _Rounds:
         for one, answer in zip(which, answers, strict=True):
             self._checking.same(answer, self._computed[one], f"a prompt while the collector {when}")
         self.answers += answers
-        return p50_s(answers), self.await_spans(count, since)
+        wait_until(self._all_accounted, _SETTLE_S, every_s=0.2)
+        return p50_s(answers)
 
-    def await_spans(self, wanted: int, since: tuple[float, float]) -> tuple[float, float]:
-        """The counts once so many spans more are accounted for, or the last ones in time."""
-        wait_until(lambda: sum(_counts(self._bench)) - sum(since) >= wanted, _SETTLE_S, every_s=0.2)
-        return _counts(self._bench)
+    def _all_accounted(self) -> bool:
+        now, before = _read(self._bench), self._before
+        self.counts = None if now is None or before is None else (now[0] - before[0], now[1] - before[1])
+        return self.counts is not None and sum(self.counts) >= len(self.answers)
 
 
 def _act(bench: Bench, numbers: Numbers) -> Injection:
     assert bench.target.collector is not None
-    rounds, received = _Rounds(bench), 0
-    slowest: list[float] = []
+    rounds = _Rounds(bench)
+    slowest: list[float | None] = []
     try:
         with stand_in_collector(bench.target.collector) as collector:
-            before = rounds.settle()
-            received = -collector.spans
-            usual_s, counts = rounds.ask("takes spans", before)
-            numbers["arrived_before"] = collector.spans + received
+            rounds.settle()
+            earlier = collector.spans
+            usual_s = rounds.ask("takes spans")
+            numbers["arrived_before"] = collector.spans - earlier
             for mode, when in _MODES:
                 collector.mode = mode
-                took_s, counts = rounds.ask(when, counts)
-                slowest += [took_s] if took_s is not None else []
-            received += collector.spans
+                slowest.append(rounds.ask(when))
+            received = collector.spans - earlier
             numbers["turned_away"] = collector.turned_away
-        took_s, counts = rounds.ask("is gone", counts)
-        slowest += [took_s] if took_s is not None else []
+        slowest.append(rounds.ask("is gone"))
         with stand_in_collector(bench.target.collector) as collector:
-            rounds.ask("is back", counts)
-            counts = rounds.await_spans(len(rounds.answers), before)
+            rounds.ask("is back")
             numbers["arrived_again"] = collector.spans
             received += collector.spans
     except OSError as error:
         return Injection("failed", f"nothing can listen at {bench.target.collector} ({error.strerror or error})")
-    taken, dropped = counts[0] - before[0], counts[1] - before[1]
+    known_s = [took_s for took_s in slowest if took_s is not None]
+    numbers["failed"] = failures(rounds.answers)
+    numbers["added_s"] = max(known_s) - usual_s if known_s and usual_s is not None else None
+    said = "the collector was slow, full, hung, reset connections and was gone"
+    if rounds.counts is None:
+        return applied(f"{said}; the engine does not tell how many spans were lost")
+    taken, dropped = rounds.counts
     numbers |= {
-        "failed": failures(rounds.answers),
         "dropped": dropped,
-        "added_s": max(slowest) - usual_s if slowest and usual_s is not None else None,
         "lost_silently": max(0.0, len(rounds.answers) - taken - dropped),
         "claimed": max(0.0, taken - received),
     }
-    return applied(f"the collector was slow, full, hung, reset connections and was gone; {dropped:.0f} spans lost")
+    return applied(f"{said}; {dropped:.0f} spans lost")
 
 
 _MODES: tuple[tuple[Mode, str], ...] = (
@@ -114,11 +114,14 @@ _MODES: tuple[tuple[Mode, str], ...] = (
 )
 
 
-def _counts(bench: Bench) -> tuple[float, float]:
-    """Spans taken and dropped since the engine's start; zeros where the page cannot be had."""
-    body = fetch(f"{bench.target.engine}/metrics", _TIMEOUT_S, _LARGEST_PAGE).body
-    page = body if isinstance(body, bytes) else (body or "").encode()
-    return sum(map(float, _TAKEN.findall(page))), sum(map(float, _DROPPED.findall(page)))
+def _read(bench: Bench) -> _Counts | None:
+    """Spans taken and dropped since the engine's start; ``None`` where its page cannot be had or does not tell."""
+    page = page_text(bench.target.engine)
+    taken = None if page is None else summed(page, "hitcurve_engine_spans_total")
+    if page is None or taken is None:
+        return None
+    # A reason has no sample before the first span that is lost for it.
+    return taken, summed(page, "hitcurve_engine_dropped_spans_total") or 0.0
 
 
 COLLECTOR_LOST = drill(

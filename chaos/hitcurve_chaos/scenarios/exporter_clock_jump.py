@@ -6,7 +6,7 @@ from functools import partial
 from hitcurve.curve import CurveClassifier
 from hitcurve.monitor import TargetMonitor
 from hitcurve.reading import UNHEALTHY_STATES, Reading
-from hitcurve.scrape import fetch
+from hitcurve_chaos.engine_page import scrape_engine
 from hitcurve_chaos.faults.drill import Numbers
 from hitcurve_chaos.faults.fault import Injection
 from hitcurve_chaos.hypothesis import AtLeast, AtMost, Expectation
@@ -18,8 +18,6 @@ __all__ = ["EXPORTER_CLOCK_JUMP"]
 _BLOCKS = 4
 _OFFSETS_S = (0.0, 0.0, 0.0, 3600.0, 3600.0, 3600.0, -3600.0, -3600.0, 0.0, 0.0)
 _EVERY_S = 0.2
-_TIMEOUT_S = 5.0
-_LARGEST_PAGE = 32 * 1024 * 1024
 
 
 def _act(bench: Bench, numbers: Numbers) -> Injection:
@@ -30,7 +28,7 @@ def _act(bench: Bench, numbers: Numbers) -> Injection:
         bench.probe.ask(prompt)
         bench.clock.sleep(_EVERY_S)
         wall = partial(_ahead, offset_s)
-        page = fetch(f"{bench.target.engine}/metrics", _TIMEOUT_S, _LARGEST_PAGE, wall=wall)
+        page = scrape_engine(bench.target.engine, wall=wall)
         seen += monitor.observe(page)
     rates = [reading.interval.hit_rate for reading in seen if reading.interval is not None]
     numbers["intervals_with_a_rate"] = sum(rate is not None for rate in rates)

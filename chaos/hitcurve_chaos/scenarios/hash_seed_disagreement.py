@@ -6,9 +6,9 @@ from functools import partial
 
 from hitcurve.errors import UsageError
 from hitcurve.hashing import none_hash
-from hitcurve.scrape import fetch
 from hitcurve_chaos.calls import NoAnswer
 from hitcurve_chaos.engine_counters import wait_until
+from hitcurve_chaos.engine_page import page_text
 from hitcurve_chaos.faults.drill import Numbers
 from hitcurve_chaos.faults.fault import Injection
 from hitcurve_chaos.hypothesis import AtLeast, AtMost, Expectation
@@ -22,7 +22,6 @@ _ALGORITHM = re.compile(r'prefix_caching_hash_algo="([^"]+)"')
 _FINGERPRINT = re.compile(r'^hitcurve_engine_hash_root_info\{[^}]*fingerprint="([^"]+)"', re.MULTILINE)
 _TIMEOUT_S = 5.0
 _TELLS_S = 5.0
-_LARGEST_PAGE = 32 * 1024 * 1024
 
 
 def _act(bench: Bench, numbers: Numbers) -> Injection:
@@ -68,16 +67,11 @@ def _pages(bench: Bench, replicas: Sequence[Target]) -> list[str]:
     pages: list[str] = []
 
     def all_tell_or_none() -> bool:
-        pages[:] = [_page(replica) for replica in replicas]
+        pages[:] = [page_text(replica.engine) or "" for replica in replicas]
         return len({_found(_FINGERPRINT, page) is None for page in pages}) == 1
 
     wait_until(all_tell_or_none, _TELLS_S, every_s=0.2)
     return pages
-
-
-def _page(replica: Target) -> str:
-    page = fetch(f"{replica.engine}/metrics", _TIMEOUT_S, _LARGEST_PAGE)
-    return page.body.decode(errors="replace") if isinstance(page.body, bytes) else page.body or ""
 
 
 def _found(pattern: re.Pattern[str], text: str) -> str | None:
