@@ -2,7 +2,7 @@
 
 They hold references to vLLM's own objects (a request, its lists of hashes and blocks), since reading those is work
 that can wait, and copying a list costs more than everything else here. Those lists only grow, so that a stretch of
-them stays what it was; whatever does change before the replay reads it is copied on the engine's thread.
+them stays what it was; whatever does change before the recorder reads it is copied on the engine's thread.
 """
 
 from typing import Any, Final

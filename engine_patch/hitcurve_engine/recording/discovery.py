@@ -1,4 +1,4 @@
-"""Which sinks an engine process gets: found when its recorder starts, hence after any fork."""
+"""Which sinks an engine gets: found where and when its replay starts, hence after any fork."""
 
 import importlib
 from collections.abc import Callable, Sequence

@@ -1,8 +1,8 @@
-"""What the recorder hands on, and to whom.
+"""What the replay hands on, and to whom.
 
-A sink (spans, metrics, a file) gets finished requests, evictions, regrets and resets as they are replayed, all on
-the recorder's own thread, never on the engine's, in the order in which they happened. An error in a sink is
-counted and logged once; it reaches neither the engine nor the other sinks. Times named ``at_s`` are seconds of the
+A sink (spans, metrics, a file) gets finished requests, evictions, regrets and resets as they are replayed, in the
+order in which they happened, all on the one thread that replays: in a process of its own, or the recorder's, never
+the engine's. An error in a sink is counted and logged once; it reaches neither the engine nor the other sinks. Times named ``at_s`` are seconds of the
 monotonic clock; ``EngineFacts.wall_offset_s`` added to them gives seconds since the epoch.
 """
 
