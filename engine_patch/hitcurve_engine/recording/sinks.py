@@ -2,8 +2,9 @@
 
 A sink (spans, metrics, a file) gets finished requests, evictions, regrets and resets as they are replayed, in the
 order in which they happened, all on the one thread that replays: in a process of its own, or the recorder's, never
-the engine's. An error in a sink is counted and logged once; it reaches neither the engine nor the other sinks. Times named ``at_s`` are seconds of the
-monotonic clock; ``EngineFacts.wall_offset_s`` added to them gives seconds since the epoch.
+the engine's. An error in a sink is counted and logged once; it reaches neither the engine nor the other sinks.
+Times named ``at_s`` are seconds of the monotonic clock; ``EngineFacts.wall_offset_s`` added to them gives seconds
+since the epoch.
 """
 
 from collections.abc import Callable, Mapping, Sequence
