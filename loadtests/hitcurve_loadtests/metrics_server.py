@@ -1,6 +1,5 @@
 """Serves a run's metrics from within its own event loop. For load processes only (gevent)."""
 
-import os
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -37,7 +36,8 @@ def serving_metrics(settings: LoadSettings, totals: RunTotals) -> Iterator[str |
     try:
         listener = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
-        why = os.strerror(error.errno) if error.errno else str(error)
+        # What stands in the brackets behind it repeats the address.
+        why = str(error.strerror or error).partition(" (while")[0]
         raise EnvironmentFailed(
             f"metrics cannot be served at {host}:{port} ({why}); choose another port or address."
         ) from error

@@ -37,6 +37,7 @@ _ARRIVALS: dict[str, ArrivalKind] = {
 }
 _SPREADS: dict[str, Spread] = {"sticky": "sticky", "scattered": "scattered"}
 _MAY_BE_ZERO = ("prefix_tokens", "zipf", "seed", "think_time", "warm_up", "worker", "metrics_port")
+_LAST_PORT = 65535
 _SIZES = ("groups", "prefix_tokens", "suffix_tokens", "output_tokens", "zipf", "sessions", "turns")
 
 
@@ -197,6 +198,10 @@ def _metrics_port(options: LoadOptions) -> int | None:
     if port == 0:
         raise UsageError(
             "--metrics-port 0 with --processes would hide where the metrics are; name the first port."
+        )
+    if port + options.processes - 1 > _LAST_PORT:
+        raise UsageError(
+            f"--metrics-port {port} leaves too few ports for {options.processes} processes; name a lower one."
         )
     return port + options.worker - 1 if options.worker else None
 

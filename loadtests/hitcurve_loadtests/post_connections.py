@@ -1,7 +1,7 @@
 """Connections that post one kind of request again and again, its head written only once.
 
 geventhttpclient's own ``request`` merges and checks all headers for every request, a fifth of what a short request
-costs; its pool is used as they are (geventhttpclient 2.6).
+costs; its pool is used as it is (geventhttpclient 2.6).
 """
 
 from collections.abc import Mapping

@@ -95,7 +95,9 @@ class RequestLog:
             if self._descriptor is None:
                 flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
                 self._descriptor = os.open(self.path, flags, 0o644)
-            os.write(self._descriptor, lines)
+            # A disk that is nearly full takes a part, and refuses the rest.
+            while lines:
+                lines = lines[os.write(self._descriptor, lines) :]
         except OSError as error:
             self._failure = error
 

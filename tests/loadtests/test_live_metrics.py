@@ -120,6 +120,22 @@ def test_a_port_that_is_taken_is_named(engine: Any, load: Any) -> None:
     assert said.startswith(f"hitcurve: metrics cannot be served at 127.0.0.1:{port} (Address already in use); ")
 
 
+def test_an_address_that_is_none_is_named(engine: Any, load: Any) -> None:
+    words = ("unique", "--host", engine.url, "--users", 1, "--requests", 1, "--metrics-port", 0)
+    ended = load(*words, "--metrics-address", "256.0.0.1")
+    assert ended.code == 3
+    said = ended.err.splitlines()[-1]
+    assert said.startswith("hitcurve: metrics cannot be served at 256.0.0.1:0 (")
+    assert "Unknown error" not in said
+    assert "attempting" not in said
+
+
+def test_ports_of_all_processes_must_exist(engine: Any, load: Any) -> None:
+    ended = load("unique", "--host", engine.url, "--processes", 2, "--metrics-port", 65535)
+    assert ended.code == 2
+    assert "--metrics-port 65535 leaves too few ports for 2 processes; name a lower one." in ended.err
+
+
 def test_several_processes_need_a_first_port(engine: Any, load: Any) -> None:
     ended = load("unique", "--host", engine.url, "--processes", 2, "--metrics-port", 0)
     assert ended.code == 2

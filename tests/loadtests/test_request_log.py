@@ -60,6 +60,16 @@ def test_without_an_event_loop_each_is_written_at_once(tmp_path: Path) -> None:
     log.close()
 
 
+def test_what_a_disk_takes_in_parts_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = RequestLog(tmp_path / "requests.jsonl")
+    real_write = os.write
+    monkeypatch.setattr(os, "write", lambda descriptor, data: real_write(descriptor, data[:100]))
+    for number in range(2):
+        log.append(record(number))
+    log.close()
+    assert numbers(log.path) == [0, 1]
+
+
 @NEEDS_FULL
 def test_a_disk_that_refuses_ends_the_load_at_the_next_request() -> None:
     later: list[Callable[[], None]] = []
