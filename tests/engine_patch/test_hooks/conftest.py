@@ -1,8 +1,10 @@
 """A stand-in for vLLM's cache manager and block pool with real caching, small enough to be read."""
 
 import enum
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -237,3 +239,15 @@ def start_engine() -> Iterator[Callable[..., Engine]]:
     yield start
     for engine in running:
         engine.hooks.remove()
+
+
+@pytest.fixture
+def outcomes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], list[dict[str, Any]]]:
+    """Records of one kind that the usual sinks wrote."""
+    file = tmp_path / "outcomes.jsonl"
+    monkeypatch.setenv("HITCURVE_OUTCOME_FILE", str(file))
+
+    def read(kind: str) -> list[dict[str, Any]]:
+        return [record for record in map(json.loads, file.read_text().splitlines()) if record["kind"] == kind]
+
+    return read

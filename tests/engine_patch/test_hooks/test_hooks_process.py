@@ -1,11 +1,9 @@
 """The process that replays: it is told everything, and neither its end nor that of the engine hurts the other."""
 
-import json
 import logging
 import marshal
 import os
 import random
-import resource
 import signal
 import subprocess
 import sys
@@ -31,18 +29,6 @@ Start = Callable[..., Any]
 SHAPE = CacheShape(16, 16, 0, 1, True, 24, 0)
 SHARED = list(range(69))
 PATIENCE_S = 60.0
-
-
-@pytest.fixture
-def outcomes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], list[dict[str, Any]]]:
-    """Records of one kind that the usual sinks wrote."""
-    file = tmp_path / "outcomes.jsonl"
-    monkeypatch.setenv("HITCURVE_OUTCOME_FILE", str(file))
-
-    def read(kind: str) -> list[dict[str, Any]]:
-        return [record for record in map(json.loads, file.read_text().splitlines()) if record["kind"] == kind]
-
-    return read
 
 
 class Keeping:
@@ -239,57 +225,6 @@ def test_a_process_that_even_a_kill_does_not_end_holds_nobody_up(start_engine: S
     assert process.returncode is None
     os.kill(process.pid, signal.SIGKILL)
     assert process.wait(PATIENCE_S) == -signal.SIGKILL
-
-
-def test_an_engine_with_more_than_a_thousand_open_files_has_a_process_too(
-    start_engine: Start, outcomes: Any
-) -> None:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard if 0 <= soft < 2048 else soft, hard))
-    files = [os.open(os.devnull, os.O_RDONLY)]
-    try:
-        while files[-1] < 1024:
-            files.append(os.open(os.devnull, os.O_RDONLY))
-        engine = start_engine(usual_sinks=True)
-        engine.serve("first", SHARED)
-        assert engine.recorder.flush(PATIENCE_S)
-        assert engine.recorder._process._outof > 1024
-        engine.recorder.close(PATIENCE_S)
-    finally:
-        for file in files:
-            os.close(file)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    assert engine.switch.active
-    assert [request["request_id"] for request in outcomes("request")] == ["first"]
-
-
-def test_nothing_in_the_working_directory_takes_the_place_of_a_module(
-    start_engine: Start, outcomes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for module in ("logging", "json", "hitcurve_engine"):
-        (tmp_path / f"{module}.py").write_text("raise SystemExit(7)\n")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [tmp_path / "no text, which imports pass over", *sys.path])
-    engine = start_engine(usual_sinks=True)
-    engine.serve("first", SHARED)
-    assert engine.recorder.flush(PATIENCE_S)
-    engine.recorder.close(PATIENCE_S)
-    assert [request["request_id"] for request in outcomes("request")] == ["first"]
-
-
-def test_where_no_process_can_be_started_a_thread_records(
-    start_engine: Start, outcomes: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(sys, "executable", "/nowhere/python")
-    engine = start_engine(usual_sinks=True)
-    with caplog.at_level(logging.WARNING):
-        engine.serve("first", SHARED)
-        assert engine.recorder.flush(PATIENCE_S)
-    engine.recorder.close(PATIENCE_S)
-    assert [request["request_id"] for request in outcomes("request")] == ["first"]
-    assert [record.getMessage().split(" (")[0] for record in caplog.records] == [
-        "hitcurve: no process of its own for the engine patch, a thread records"
-    ]
 
 
 ENGINE_THAT_IS_KILLED = """
