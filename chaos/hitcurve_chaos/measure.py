@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from hitcurve.rate_text import percent
 from hitcurve_chaos.curve import CurvePoint
 from hitcurve_chaos.parameters import Settings
 from hitcurve_chaos.request_tail import cached_share, ttft_p50_s
@@ -136,4 +137,4 @@ def sentence(numbers: Mapping[str, Number], *, recovery_s: Number, more: str = "
 
 
 def _percent(rate: Number) -> str:
-    return f"{100 * rate:.1f} %" if isinstance(rate, int | float) else "no value"
+    return percent(rate if isinstance(rate, int | float) else None, 1, unit=" %")

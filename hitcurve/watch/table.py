@@ -7,6 +7,7 @@ from typing import Final, Literal
 from rich.table import Table
 from rich.text import Text
 
+from hitcurve import rate_text
 from hitcurve.printable import printable
 from hitcurve.reading import StateName
 from hitcurve.replay.sparkline import sparkline
@@ -63,7 +64,7 @@ class Column:
 
 def percent(rate: float | None) -> str:
     """A share of one as ``97.3%``; no value is a dash."""
-    return NO_VALUE if rate is None else f"{100 * rate:.1f}%"
+    return rate_text.percent(rate, 1, none=NO_VALUE)
 
 
 def short_number(value: float | None) -> str:

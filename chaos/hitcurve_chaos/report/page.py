@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 from hitcurve.charts import Band, Line, Strip, distribution_chart, time_chart
 from hitcurve.errors import UsageError
+from hitcurve.rate_text import percent
 from hitcurve.reading import STATES
 from hitcurve.whole_file import write_whole
 from hitcurve_chaos.report.figures import (
@@ -186,7 +187,7 @@ def _loads(run: RunFolder) -> list[dict[str, Any]]:
 
 
 def _rate(value: float | None) -> str:
-    return "no value" if value is None else f"{value:.1%}"
+    return percent(value, 1)
 
 
 def _seconds(value: float | None) -> str:

@@ -5,6 +5,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from hitcurve.rate_text import percent
 from hitcurve_simulator.estimate.definitions import BOUND, ENGINE_LIKE, SPEED_UP
 from hitcurve_simulator.estimate.estimate import pool_grid
 from hitcurve_simulator.estimate.model_memory import KvMemory
@@ -131,6 +132,5 @@ def print_sampled(answer: Json) -> None:
 
 
 def _rate(rate: Rate) -> str:
-    if rate.value is None:
-        return "no value"
-    return f"{rate.value:.2%}" + (" ± unknown" if rate.error is None else f" ± {100 * rate.error:.2f}")
+    error = "" if rate.value is None else f" ± {percent(rate.error, unit='', none='unknown')}"
+    return percent(rate.value) + error

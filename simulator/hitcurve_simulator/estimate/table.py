@@ -8,7 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from hitcurve.printable import printable
-from hitcurve.rate_text import percent
+from hitcurve.rate_text import percent, points
 
 __all__ = ["print_answer"]
 
@@ -123,7 +123,7 @@ def _routing(routing: Json) -> Table:
     )
     for row in policies:
         share = row["busiest_replica_share"]
-        table.add_row(row["policy"], "no value" if share is None else f"{share:.1%}", *_rates(row["pools"]))
+        table.add_row(row["policy"], percent(share, 1), *_rates(row["pools"]))
     table.caption = "; ".join(f"{row['policy']}: {row['definition']}" for row in policies)
     return table
 
@@ -136,8 +136,7 @@ def _print_breaks(console: Console, breaks: list[Json]) -> None:
             pool = f"in {one['pool_blocks']:,} blocks"
             gains.append((pool, one["hit_rate_before"], one["hit_rate_after"], one["gain_in_pool"]))
         said = (
-            f"{name} {percent(was, 4)} -> {percent(now, 4)} ({100 * gain:+.2f} points)"
-            for name, was, now, gain in gains
+            f"{name} {percent(was, 4)} -> {percent(now, 4)} ({points(gain)})" for name, was, now, gain in gains
         )
         console.print(
             f"reuse breaks: {one['group']}: {one['requests']:,} of {one['of_requests']:,} prompts stop to agree "
@@ -183,4 +182,4 @@ def _pool(size: int | None) -> str:
 
 
 def _part(part: int, whole: int) -> str:
-    return f"{part / whole:.2%}" if whole else "no value"
+    return percent(part / whole if whole else None)

@@ -6,6 +6,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from hitcurve.rate_text import percent
 from hitcurve_simulator.simulate.result import SimulationResult
 
 __all__ = ["print_table"]
@@ -62,4 +63,4 @@ def _print_findings(console: Console, kind: str, findings: list[tuple[int, str]]
 
 
 def _share(part: int, whole: int) -> str:
-    return f"{part / whole:.4%}" if whole else "no value"
+    return percent(part / whole if whole else None, 4)
