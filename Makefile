@@ -6,6 +6,7 @@ VENV_STAMP := $(VENV)/.installed
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 docs_output ?= site
+bench_scripts ?= $(sort $(wildcard tests/benchmarks/*.py))
 
 .PHONY: docs mutants help venv vllm-env oracles oracles-full compat demo test lint bench clean
 
@@ -57,7 +58,9 @@ lint: $(VENV_STAMP)
 	$(BIN)/mypy
 
 bench: $(VENV_STAMP)
-	@for script in tests/benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+	@trap 'exit 130' INT; failed=; \
+	for script in $(bench_scripts); do echo "== $$script"; $(BIN)/python $$script || failed="$$failed $$script"; done; \
+	test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }
 
 docs: $(VENV_STAMP)
 	@$(BIN)/python -c 'import material' 2>/dev/null || $(BIN)/python -m pip install --quiet '.[docs]'
