@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from hitcurve.errors import UsageError
+from hitcurve.listening import why_not_listening
 
 __all__ = ["ACTIVE_METRIC", "ActiveScenario", "serve_active"]
 
@@ -47,8 +48,13 @@ def serve_active(active: ActiveScenario, listen: str) -> Iterator[str]:
         raise UsageError(f"--metrics-listen {listen} is not HOST:PORT; write for example 127.0.0.1:9478.")
     try:
         server = ThreadingHTTPServer((host, int(port)), _handler_of(active))
-    except (OSError, OverflowError) as error:
-        raise UsageError(f"--metrics-listen {listen} cannot be had ({error}); choose another port.") from error
+    except OverflowError:
+        raise UsageError(f"--metrics-listen {listen} has no port from 0 to 65535.") from None
+    except OSError as error:
+        why = why_not_listening(error)
+        raise UsageError(
+            f"--metrics-listen {listen} cannot be had ({why}); choose another address or port."
+        ) from error
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
     thread.start()
     try:

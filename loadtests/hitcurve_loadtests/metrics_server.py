@@ -8,6 +8,7 @@ from gevent.pywsgi import WSGIServer
 from prometheus_client import CollectorRegistry, make_wsgi_app
 
 from hitcurve.errors import EnvironmentFailed
+from hitcurve.listening import why_not_listening
 from hitcurve_loadtests.live_metrics import LiveMetrics
 from hitcurve_loadtests.settings import LoadSettings
 from hitcurve_loadtests.summary import RunTotals
@@ -36,10 +37,9 @@ def serving_metrics(settings: LoadSettings, totals: RunTotals) -> Iterator[str |
     try:
         listener = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
-        # What stands in the brackets behind it repeats the address.
-        why = str(error.strerror or error).partition(" (while")[0]
         raise EnvironmentFailed(
-            f"metrics cannot be served at {host}:{port} ({why}); choose another port or address."
+            f"metrics cannot be served at {host}:{port} ({why_not_listening(error)}); choose another port or "
+            "address."
         ) from error
     server = WSGIServer(listener, make_wsgi_app(registry), log=None)
     server.start()

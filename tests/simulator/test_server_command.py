@@ -59,6 +59,13 @@ def test_serves_on_the_port_it_prints_and_ends_on_a_signal(
     assert (engine.returncode, out, err) == (code, "", said)
 
 
+def test_a_host_that_is_none() -> None:
+    code, out, err = refused("--host", "256.0.0.1")
+    assert (code, out) == (3, "")
+    assert err.startswith("hitcurve: cannot listen on 256.0.0.1:")
+    assert "Unknown error" not in err
+
+
 def test_a_port_in_use() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -1,13 +1,13 @@
 """Running the server until a signal ends it."""
 
 import asyncio
-import os
 import signal
 from collections.abc import Callable
 
 from aiohttp import web
 
 from hitcurve.errors import EnvironmentFailed
+from hitcurve.listening import why_not_listening
 
 __all__ = ["serve", "start_listening"]
 
@@ -27,7 +27,7 @@ async def start_listening(application: web.Application, host: str, port: int) ->
         await web.TCPSite(runner, host, port).start()
     except OSError as error:
         await runner.cleanup()
-        reason = os.strerror(error.errno) if error.errno else str(error)
+        reason = why_not_listening(error)
         raise EnvironmentFailed(
             f"cannot listen on {host}:{port} ({reason}); choose another --port (0 takes a free one) or --host."
         ) from None
