@@ -8,6 +8,7 @@ Needs opentelemetry-proto, which vLLM ships, and pip install 'hitcurve[dev]' bri
 docs/engine_spans.md; a real collector stores the same spans in Tempo or Jaeger.
 """
 
+import contextlib
 import gzip
 import sys
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -60,7 +61,7 @@ class Collector(BaseHTTPRequestHandler):
 
 def main(arguments: list[str]) -> None:
     """Listen on this machine only, until Ctrl-C; port 0 takes a free one."""
-    with HTTPServer(("127.0.0.1", int(arguments[0])), Collector) as server:
+    with HTTPServer(("127.0.0.1", int(arguments[0])), Collector) as server, contextlib.suppress(KeyboardInterrupt):
         print(f"listening on http://127.0.0.1:{server.server_port}/v1/traces", flush=True)
         server.serve_forever()
 

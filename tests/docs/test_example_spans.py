@@ -1,5 +1,7 @@
 """The example that takes spans, fed by the engine patch's own span sink."""
 
+import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -51,6 +53,8 @@ def test_otlp_spans(repository: Path, tmp_path: Path, monkeypatch: pytest.Monkey
         sink.request_finished(request("b", "looked_up", adapter="sql"))
         sink.request_finished(request("c", "skipped"))
         sink.close(time.monotonic() + DEADLINE_S)
+        os.kill(example.process_id, signal.SIGINT)
+        assert example.wait_end(DEADLINE_S) == 0
         lines = (tmp_path / "example.log").read_text().splitlines()[1:]
     assert lines == [
         "0af76519   48.0% of 100 tokens; missed: capacity 48, tail 4, waited 0.500 s",
