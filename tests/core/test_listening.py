@@ -33,7 +33,7 @@ SERVERS = pytest.mark.parametrize("listen", [by_socket, by_http_server, by_async
 def test_a_port_that_is_taken(listen: Callable[[str, int], None]) -> None:
     with (
         socket.create_server(("127.0.0.1", 0)) as taken,
-        pytest.raises(OSError, match="(?i)already in use") as refused,
+        pytest.raises(OSError, match=r"(?i)already in use") as refused,
     ):
         listen("127.0.0.1", taken.getsockname()[1])
     assert why_not_listening(refused.value) == "Address already in use"
