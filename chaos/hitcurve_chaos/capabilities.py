@@ -79,7 +79,7 @@ class Capabilities:
             "counters": self._no_counters,
             "pool_size": self._no_pool_size,
             "fillable_pool": self._no_fillable_pool,
-            "reset": lambda: self._no_route(f"{target.admin_url}{target.admin.reset_path}", "a reset"),
+            "reset": lambda: self._no_route(target.reset_url(), "a reset"),
             "adapters": self._no_adapters,
             "two_adapters": self._no_two_adapters,
             "replicas": lambda: None if target.replicas else "the target names no other replica",
@@ -151,9 +151,14 @@ class Capabilities:
         return reason
 
     def _no_route(self, url: str, what: str) -> str | None:
-        """GET at a route that takes POST: 405 where it exists, 404 where it does not. Nothing is done by it."""
+        """OPTIONS at a route that takes POST: 405 where it exists, 404 where it does not.
+
+        Nothing is done by it; a GET at SGLang's ``/flush_cache`` (0.5.22) would empty the cache.
+        """
         try:
-            answer = self._transport.send("GET", url, headers=self._target.admin_headers(), timeout_s=_TIMEOUT_S)
+            answer = self._transport.send(
+                "OPTIONS", url, headers=self._target.admin_headers(), timeout_s=_TIMEOUT_S
+            )
         except NoAnswer as error:
             return f"the engine does not answer ({error})"
         return f"the engine offers no route for {what} ({url}: 404)" if answer.status == 404 else None

@@ -96,6 +96,11 @@ class Target:
     def admin_url(self) -> str:
         return self.admin.url or self.engine
 
+    def reset_url(self, *, preempt: bool = False) -> str:
+        """Where a reset is asked for; ``preempt``: with ``reset_running_requests=true`` (vLLM 0.12 and later)."""
+        url = f"{self.admin_url}{self.admin.reset_path}"
+        return f"{url}{'&' if '?' in url else '?'}reset_running_requests=true" if preempt else url
+
     def headers(self) -> dict[str, str]:
         """Headers for requests of users; the key is in ``HITCURVE_API_KEY``, as for ``hitcurve load``."""
         key = os.environ.get("HITCURVE_API_KEY")
@@ -157,13 +162,14 @@ def choose_target(targets: Sequence[Target], name: str | None) -> Target:
 
 
 def require_allowed(target: Target) -> None:
-    """Raise UsageError unless the target may be hurt: it is on this machine, or marked ``allow_chaos: true``."""
-    if target.allow_chaos:
-        return
-    if target.start is not None:
-        return
+    """Raise UsageError unless the target may be hurt: it is on this machine, or marked ``allow_chaos: true``.
+
+    So must each of its replicas be: the mark of one engine is no leave for another.
+    """
     for replica in target.replicas:
         require_allowed(replica)
+    if target.allow_chaos or target.start is not None:
+        return
     for url in (target.engine, target.admin_url):
         if not is_loopback(url):
             raise UsageError(

@@ -94,7 +94,7 @@ class ScriptedWorld:
         return Answer(status, body)
 
     def answer(self, method: str, path: str, body: dict[str, Any] | None) -> tuple[int | None, str]:
-        if method == "GET" and path.split("?")[0] in _POST_ONLY:
+        if method == "OPTIONS" and path.split("?")[0] in _POST_ONLY:
             return 405, '{"detail":"Method Not Allowed"}'
         self.calls.append((method, path, body))
         match path.split("?")[0]:

@@ -1,5 +1,6 @@
 """The target file: what it may say, and how a mistake in it is told."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -165,6 +166,30 @@ def test_engines_elsewhere_need_allow_chaos(engine: str, admin: str | None, allo
             require_allowed(target)
     else:
         require_allowed(target)
+
+
+def test_the_mark_of_one_engine_is_no_leave_for_its_replicas() -> None:
+    elsewhere = Target("other", "http://10.0.0.2:1", "m")
+    with pytest.raises(UsageError, match=r"target 'other' is at http://10\.0\.0\.2:1, which is not this machine"):
+        require_allowed(Target("t", "http://10.0.0.1:1", "m", allow_chaos=True, replicas=[elsewhere]))
+    marked = replace(elsewhere, allow_chaos=True)
+    require_allowed(Target("t", "http://127.0.0.1:1", "m", replicas=[marked]))
+
+
+@pytest.mark.parametrize(
+    ("reset_path", "plain", "preempting"),
+    [
+        ("/reset", "http://a/reset", "http://a/reset?reset_running_requests=true"),
+        (
+            "/reset?reset_external=true",
+            "http://a/reset?reset_external=true",
+            "http://a/reset?reset_external=true&reset_running_requests=true",
+        ),
+    ],
+)
+def test_a_reset_that_preempts_keeps_the_query_of_its_path(reset_path: str, plain: str, preempting: str) -> None:
+    target = Target("t", "http://h", "m", admin=AdminAccess(url="http://a", reset_path=reset_path))
+    assert (target.reset_url(), target.reset_url(preempt=True)) == (plain, preempting)
 
 
 def test_one_of_several_targets_must_be_chosen() -> None:

@@ -11,9 +11,9 @@ from pathlib import Path
 from hitcurve.child import ChildProcess
 from hitcurve.errors import EnvironmentFailed
 from hitcurve_chaos.demo import tiny_model
-from hitcurve_chaos.demo.vllm_env import VLLM_VERSION, find_vllm_python
+from hitcurve_chaos.demo.vllm_env import VLLM_VERSION, find_vllm_python, version_in
 
-__all__ = ["RunningEngine", "free_port", "start_simulated", "start_vllm"]
+__all__ = ["RunningEngine", "find_tiny_model", "free_port", "start_simulated", "start_vllm"]
 
 VLLM_START_S = 300.0
 SIMULATED_START_S = 30.0
@@ -72,7 +72,7 @@ def start_vllm(
     ``variables`` are added to the server's environment.
     """
     python = find_vllm_python()
-    models = _tiny_model(python)
+    models = find_tiny_model(python)
     port = port or free_port()
     model = "tiny"
     arguments = (
@@ -111,10 +111,11 @@ def start_vllm(
         process.stop()
         raise
     adapters = tuple((name, str(models / "adapters" / name)) for name in tiny_model.ADAPTERS)
-    return RunningEngine("vllm", process, url, model, VLLM_VERSION, block_size, arguments, adapters)
+    version = version_in(python.parent.parent) or VLLM_VERSION
+    return RunningEngine("vllm", process, url, model, version, block_size, arguments, adapters)
 
 
-def _tiny_model(python: Path) -> Path:
+def find_tiny_model(python: Path) -> Path:
     """The folder with the tiny model and its adapters, made once per environment."""
     folder = python.parent.parent / "hitcurve-tiny-model"
     finished = folder / "finished"

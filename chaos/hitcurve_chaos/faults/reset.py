@@ -65,7 +65,7 @@ class ResetFault:
     probe: Probe
     clock: Clock
     preempt: bool
-    """Whether to ask with ``reset_running_requests=true`` (vLLM 0.12 and later) when the engine stays busy."""
+    """Whether to ask that running requests be preempted when the engine stays busy."""
     mark: Callable[[float], bool] | None
     """Tells the watcher of the applied reset at a time; ``None``: nobody is told."""
     probe_words: int = _PROBE_WORDS
@@ -76,7 +76,7 @@ class ResetFault:
         return None
 
     def record(self) -> dict[str, Any]:
-        return {"fault": "reset_prefix_cache", "url": self._url(False)}
+        return {"fault": "reset_prefix_cache", "url": self.target.reset_url()}
 
     def inject(self) -> Injection:
         prompt = self.probe.new_prompt(self.probe_words)
@@ -99,7 +99,7 @@ class ResetFault:
         return Undo(True, "a reset leaves nothing to undo; traffic fills the cache again")
 
     def _try(self, prompt: str, before: int | None, attempts: list[dict[str, Any]], *, preempt: bool) -> Injection:
-        url = self._url(preempt)
+        url = self.target.reset_url(preempt=preempt)
         at_s = self.clock.now()
         try:
             answer = self.transport.send("POST", url, headers=self.target.admin_headers(), timeout_s=_TIMEOUT_S)
@@ -120,12 +120,6 @@ class ResetFault:
             "marked": marked,
         }
         return Injection(outcome, _sentence(outcome, answer, len(attempts), before, after), detail, at_s)
-
-    def _url(self, preempt: bool) -> str:
-        path = self.target.admin.reset_path
-        query = "reset_running_requests=true" if preempt else ""
-        joint = "" if not query else "&" if "?" in path else "?"
-        return f"{self.target.admin_url}{path}{joint}{query}"
 
 
 def _sentence(

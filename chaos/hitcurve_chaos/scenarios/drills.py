@@ -145,7 +145,7 @@ def kept_share(bench: Bench, prompts: Sequence[Sequence[int]]) -> float | None:
 def post_reset(bench: Bench, target: Target | None = None, *, preempt: bool = False) -> tuple[str, str]:
     """Ask for a reset once; what the answer says (``read_answer``) and the answer in words."""
     one = target or bench.target
-    url = f"{one.admin_url}{one.admin.reset_path}" + ("?reset_running_requests=true" if preempt else "")
+    url = one.reset_url(preempt=preempt)
     try:
         answer = bench.transport.send("POST", url, headers=one.admin_headers(), timeout_s=_RESET_TIMEOUT_S)
     except NoAnswer as error:
