@@ -6,9 +6,12 @@ VENV_STAMP := $(VENV)/.installed
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 docs_output ?= site
+VLLM ?= 0.29.0
+vllm_on = $(CURDIR)/.venv-vllm-$(VLLM)
+plugin_tests ?= tests/real_vllm/test_plugin_on_server.py tests/real_vllm/test_spans_on_server.py
 bench_scripts ?= $(sort $(wildcard tests/benchmarks/*.py))
 
-.PHONY: docs mutants help venv vllm-env oracles oracles-full compat demo test lint bench clean
+.PHONY: docs mutants help plugin-on venv vllm-env oracles oracles-full compat demo test lint bench clean
 
 help:
 	@echo "make demo      the whole suite on this machine, ending in one HTML report"
@@ -22,6 +25,7 @@ help:
 	@echo "make mutants   engines with one planted defect each: does a drill catch it? (ten minutes)"
 	@echo "make compat    the engine patch on every vLLM release since 0.8.5 (fetches 3 GB of wheels, keeps 0.9 GB)"
 	@echo "make vllm-env  .venv-vllm with a real vLLM for CPU (3.4 GB)"
+	@echo "make plugin-on VLLM=0.29.0   the engine patch on servers of that release, in an environment beside it"
 
 venv: $(VENV_STAMP)
 
@@ -41,6 +45,10 @@ oracles-full: oracles
 
 mutants: $(VENV_STAMP)
 	$(BIN)/python tests/mutants/run.py
+
+plugin-on: $(VENV_STAMP)
+	HITCURVE_VLLM_ENV=$(vllm_on) $(BIN)/python -m hitcurve_chaos.demo.vllm_env --version $(VLLM)
+	HITCURVE_VLLM_ENV=$(vllm_on) $(BIN)/python -m pytest $(plugin_tests)
 
 compat: $(VENV_STAMP) vllm-env
 	$(BIN)/python tests/real_vllm/compat/run.py
@@ -67,4 +75,4 @@ docs: $(VENV_STAMP)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir $(docs_output)
 
 clean:
-	rm -rf .venv .venv-vllm .cache runs .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-vllm .venv-vllm-* .cache runs .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hitcurve.errors import EnvironmentFailed
-from hitcurve_chaos.demo.vllm_env import find_vllm_python, main
+from hitcurve_chaos.demo.vllm_env import VLLM_VERSION, default_folder, find_vllm_python, main, version_in
 
 
 def test_a_platform_without_vllm_is_said_and_only_fails_where_it_must(
@@ -29,3 +29,20 @@ def test_a_missing_or_unfinished_environment_names_the_cure(tmp_path: Path) -> N
     (tmp_path / "bin" / "python").touch()
     with pytest.raises(EnvironmentFailed, match="make it with 'make vllm-env'"):
         find_vllm_python(tmp_path)
+
+
+def test_an_environment_of_another_release_lies_beside_the_usual_one_and_says_which_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.delenv("HITCURVE_VLLM_ENV", raising=False)
+    monkeypatch.chdir(tmp_path)
+    assert (default_folder(), default_folder("0.29.0")) == (Path(".venv-vllm"), Path(".venv-vllm-0.29.0"))
+    for release in (VLLM_VERSION, "0.29.0"):
+        folder = default_folder(release)
+        folder.mkdir()
+        assert version_in(folder) is None
+        (folder / f".vllm-{release}").touch()
+        assert version_in(folder) == release
+        assert find_vllm_python(folder) == folder.absolute() / "bin" / "python"
+    assert main(["--version", "0.29.0"]) == 0
+    assert capsys.readouterr().out == f"{tmp_path}/.venv-vllm-0.29.0/bin/python\n"

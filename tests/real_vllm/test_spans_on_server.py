@@ -1,4 +1,4 @@
-"""Spans and metrics of the engine patch on a real vLLM 0.32 server: one API server, and two with two engines.
+"""Spans and metrics of the engine patch on a real vLLM server: one API server, and two with two engines.
 
 What our spans and our metrics say adds up to vLLM's own counters, and every span is in the trace it came with.
 """
@@ -19,6 +19,7 @@ import pytest
 
 from hitcurve.child import ChildProcess
 from hitcurve.readers import read_page
+from hitcurve_chaos.demo.engines import find_tiny_model
 from hitcurve_engine.ledger import MISS_REASONS
 
 pytestmark = pytest.mark.real_vllm
@@ -30,9 +31,9 @@ SECRET = "a-salt-that-must-not-leave"
 
 
 @pytest.fixture
-def plugin_path(repository: Path, tmp_path: Path) -> str:
+def plugin_path(repository: Path, vllm_version: str, tmp_path: Path) -> str:
     """A PYTHONPATH on which the patch is installed, and vLLM's own name, as ``vllm serve`` needs it."""
-    packages = {"hitcurve": (ENTRY_POINTS, "0.1"), "vllm": ("", "0.32.0+cpu")}
+    packages = {"hitcurve": (ENTRY_POINTS, "0.1"), "vllm": ("", f"{vllm_version}+cpu")}
     for name, (entry_points, version) in packages.items():
         folder = tmp_path / "site" / f"{name}-{version}.dist-info"
         folder.mkdir(parents=True)
@@ -50,9 +51,7 @@ def serve(vllm_python: Path, plugin_path: str, otlp_receiver: Any, tmp_path: Pat
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
-        model = vllm_python.parents[1] / "hitcurve-tiny-model"
-        if not (model / "finished").exists():
-            pytest.skip("no tiny model: run hitcurve demo --engine vllm once")
+        model = find_tiny_model(vllm_python)
         command = [
             *(str(vllm_python), "-m", "vllm.entrypoints.cli.main", "serve", str(model / "model")),
             *("--served-model-name", "tiny", "--host", "127.0.0.1", "--port", str(port), "--enforce-eager"),
@@ -186,9 +185,9 @@ def check_spans(receiver: Any, page: str, traces: set[str]) -> list[Any]:
     return ours
 
 
-def test_one_api_server_shows_metrics_and_sends_spans(serve: Any, otlp_receiver: Any) -> None:
+def test_one_api_server_shows_metrics_and_sends_spans(serve: Any, otlp_receiver: Any, vllm_python: Path) -> None:
     options = ("--enable-lora", "--max-lora-rank", "8", "--lora-modules")
-    with serve(*options, *adapters(serve)) as url:
+    with serve(*options, *adapters(vllm_python)) as url:
         drive(url, 60)
         complete(url, 60, prompt(0, 0), model="alpha")
         complete(url, 61, prompt(90, 0))
@@ -217,9 +216,8 @@ def test_one_api_server_shows_metrics_and_sends_spans(serve: Any, otlp_receiver:
     )
 
 
-def adapters(serve: Any) -> list[str]:
-    python = Path(os.environ.get("HITCURVE_VLLM_PYTHON", Path(__file__).parents[2] / ".venv-vllm/bin/python"))
-    folder = python.parents[1] / "hitcurve-tiny-model" / "adapters"
+def adapters(python: Path) -> list[str]:
+    folder = find_tiny_model(python) / "adapters"
     return [f"{name}={folder / name}" for name in ("alpha", "beta")]
 
 
