@@ -50,30 +50,30 @@ def main() -> None:
 def serve(host: ReplayHost, switch: Switch, messages: Any, answers: int) -> None:
     """Take messages until there are no more, then close the sinks."""
     status = PatchStatus()
+    engines_errors: dict[str, int] = {}
     deadline_s = None
     for kind, content in messages:
         if kind == EVENTS:
             host.take(content)
         elif kind == STATUS:
-            update(status, content, switch)
+            engines_errors = content.pop("errors")
+            for name, value in content.items():
+                setattr(status, name, value)
+            update(status, engines_errors, switch)
             host.tick(status)
         elif kind == FLUSH:
             say(answers, f"flushed {content}")
         elif kind == CLOSE:
             deadline_s = content
-    update(status, {}, switch)
+    update(status, engines_errors, switch)
     host.tick(status)
     host.close(deadline_s if deadline_s is not None else monotonic() + CLOSE_S)
 
 
-def update(status: PatchStatus, told: dict[str, Any], switch: Switch) -> None:
-    """The engine's part of the status, and this process's."""
-    engines = told.pop("errors", None)
-    for name, value in told.items():
-        setattr(status, name, value)
-    if engines is not None:
-        places = engines.keys() | switch.errors.keys()
-        status.errors = {place: engines.get(place, 0) + switch.errors.get(place, 0) for place in sorted(places)}
+def update(status: PatchStatus, engines_errors: dict[str, int], switch: Switch) -> None:
+    """What this process adds to the engine's part of the status."""
+    places = engines_errors.keys() | switch.errors.keys()
+    status.errors = {place: engines_errors.get(place, 0) + switch.errors.get(place, 0) for place in sorted(places)}
     status.busy_s = thread_time()
 
 

@@ -189,6 +189,21 @@ def test_what_the_process_finds_wrong_turns_the_hooks_off(start_engine: Start, m
     assert sink.told[-1][0] == "close"
 
 
+def test_errors_after_the_last_word_of_the_engine_are_in_the_last_tick() -> None:
+    reading, writing = os.pipe()
+    switch = TellingSwitch(writing)
+    host = ReplayHost(SHAPE, Settings(), switch)
+    host.replay.ledger.reset = None  # type: ignore[method-assign, assignment]
+    told: list[dict[str, int]] = []
+    sink: Any = Keeping()
+    sink.tick = lambda status, totals: told.append(dict(status.errors))
+    host.replay.sinks.append(sink)
+    serve(host, switch, [(STATUS, {"errors": {"free": 2}}), (EVENTS, [(RESET, 1.0, True)] * 3)], writing)
+    os.close(writing)
+    os.close(reading)
+    assert told == [{"free": 2}, {"free": 2, "replay.reset": 3}]
+
+
 def test_wishes_to_end_are_left_to_the_engine(start_engine: Start, outcomes: Any) -> None:
     engine = start_engine(usual_sinks=True)
     engine.serve("first", SHARED)
