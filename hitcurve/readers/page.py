@@ -84,6 +84,11 @@ def _why_nothing(text: str) -> str:
     )
     if "vllm:" in text:
         return f"The page has vLLM metrics but no prefix-cache counters ({looked_for})."
+    if "sglang:" in text or "sglang_" in text:
+        return (
+            f"The page has SGLang metrics but no pair of token counters ({sglang.LOOKED_FOR}, or "
+            "sglang:prompt_tokens_total with sglang:cached_tokens_total); SGLang prints one from its first increase on."
+        )
     if "trtllm" in text:
         return (
             f"The page has TensorRT-LLM metrics but no counters of cache blocks ({trtllm.LOOKED_FOR}); "

@@ -1,6 +1,8 @@
 """SGLang pages to samples."""
 
-from hitcurve.readers import read_page
+import pytest
+
+from hitcurve.readers import PageRefused, read_page
 from hitcurve.sample import EngineSample, LookupCounters, ServedCounters
 
 LABELS = 'engine_type="unified",model_name="m"'
@@ -55,3 +57,58 @@ def test_a_copy_per_rank_counts_once_and_gauges_come_from_the_same_rank() -> Non
     assert found.engine == "1"
     assert found.lookups == LookupCounters(100, 40, spelling=NAME)
     assert (found.waiting, found.running, found.kv_usage) == (5, 2, 0.5)
+
+
+def test_a_mode_that_was_never_increased_is_not_printed_and_is_zero() -> None:
+    """0.5.22 leaves increases of 0 out: an engine whose cache finds nothing prints no ``prefill_cache``."""
+    found = sample(f'{NAME}{{{LABELS},mode="prefill_compute"}} 60', f'{NAME}{{{LABELS},mode="decode"}} 7')
+    assert found.lookups == LookupCounters(60, 0, spelling=NAME)
+
+
+def test_an_engine_that_served_nothing_yet_is_there_without_counters() -> None:
+    """Its page has the scheduler's gauges, and no counter before its first increase."""
+    ranks = [f'{LABELS},tp_rank="{rank}"' for rank in (0, 1)]
+    found = sample(
+        *(f"sglang:max_total_num_tokens{{{labels}}} 4096" for labels in ranks),
+        *(f"sglang:token_usage{{{labels}}} 0" for labels in ranks),
+        f'sglang:num_queue_reqs{{{LABELS},priority="3",tp_rank="0"}} 0',
+    )
+    assert (found.engine, found.lookups, found.kv_usage, found.capacity_tokens) == ("0", None, 0.0, 4096)
+    assert found.labels == {"engine_type": "unified", "model_name": "m"}
+
+
+def test_prompt_tokens_without_cached_ones_are_no_lookups() -> None:
+    """Versions without ``realtime_tokens_total`` may lack the other counter, or have nothing to count in it."""
+    page = f"sglang:prompt_tokens_total{{{LABELS}}} 100\nsglang:token_usage{{{LABELS}}} 0.1\n"
+    with pytest.raises(PageRefused, match="SGLang metrics but no"):
+        read_page(page, None, at_s=7.0, monotonic_s=8.0)
+
+
+def pool_page(evicted_labels: str, *engines: str) -> list[str]:
+    """A page with an eviction counter of these labels, and a pool for each engine."""
+    lines = [f"sglang:evicted_tokens_total{{{evicted_labels}}} 320"]
+    for labels in engines:
+        lines += realtime(NAME, labels, 40, 60)
+        lines += [f"sglang:page_size{{{labels}}} 16", f"sglang:num_pages{{{labels}}} 256"]
+        lines += [f"sglang:max_total_num_tokens{{{labels}}} 4096"]
+        lines += [f"sglang:num_retracted_requests_total{{{labels}}} 3"]
+    return lines
+
+
+RADIX = 'cache_type="UnifiedRadixCache",pp_rank="0"'
+
+
+def test_the_pool_evictions_and_retractions_are_read() -> None:
+    found = sample(*pool_page(f'{RADIX},dp_rank="0",tp_rank="0"', f'{LABELS},pp_rank="0",tp_rank="0"'))
+    assert (found.block_size, found.pool_blocks, found.capacity_tokens) == (16, 256, 4096)
+    assert found.min_reusable_prefix_tokens == 16
+    assert (found.preemptions, found.evictions) == (3, 20)
+
+
+def test_evictions_that_belong_to_no_single_engine_are_unknown() -> None:
+    """Older versions sum all ranks into one series; replicas without data-parallel attention all print rank 0."""
+    summed = sample(*pool_page('cache_type="RadixCache"', f'{LABELS},tp_rank="0"'))
+    assert (summed.evictions, summed.preemptions) == (None, 3)
+    lines = pool_page(f'{RADIX},dp_rank="0",tp_rank="0"', *(f'{LABELS},dp_rank="{rank}"' for rank in (0, 1)))
+    both = read_page("".join(line + "\n" for line in lines), None, at_s=7.0, monotonic_s=8.0)
+    assert [(one.engine, one.evictions) for one in both] == [("0", None), ("1", None)]
