@@ -87,7 +87,7 @@ def _why_nothing(text: str) -> str:
     if "sglang:" in text or "sglang_" in text:
         return (
             f"The page has SGLang metrics but no pair of token counters ({sglang.LOOKED_FOR}, or "
-            "sglang:prompt_tokens_total with sglang:cached_tokens_total); SGLang prints one from its first increase on."
+            "sglang:prompt_tokens_total with sglang:cached_tokens_total); they come with the first tokens."
         )
     if "trtllm" in text:
         return (

@@ -53,8 +53,10 @@ def sglang_names() -> MappingProxyType[str, str]:
 
 
 def read_sglang(page: Page, *, at_s: float, monotonic_s: float) -> tuple[EngineSample, ...]:
-    """One sample per data-parallel rank and model, without lookups where none served anything yet; no samples where
-    the page is not SGLang's, or has only some of the counters."""
+    """One sample per data-parallel rank and model, without lookups where none served anything yet.
+
+    No samples where the page is not SGLang's, or has only one counter of the older pair.
+    """
     metrics: dict[str, tuple[Series, ...]] = {}
     for printed, metric in sglang_names().items():
         if printed in page.series:
