@@ -2,11 +2,11 @@
 
 import errno
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from hitcurve.errors import EnvironmentFailed, UsageError
+from hitcurve.errors import EnvironmentFailed, HitcurveError, UsageError
 from hitcurve_chaos.active import ActiveScenario, serve_active
 from hitcurve_chaos.calls import HttpTransport
 from hitcurve_chaos.clock import SystemClock
@@ -42,12 +42,29 @@ class RunRequest:
     metrics_listen: str | None = None
 
 
-def carry_out(request: RunRequest, progress: Progress) -> Results:
-    """Run it and write the report. UsageError and EnvironmentFailed before anything is injected."""
-    transport, clock, folder = HttpTransport(), SystemClock(), request.folder
+def carry_out(request: RunRequest, progress: Progress, results: Results | None = None) -> Results:
+    """Run it and write the report, also of a run that something ended before its time.
+
+    ``results`` is filled and returned. UsageError and EnvironmentFailed before anything is injected.
+    """
+    folder, results = request.folder, results if results is not None else Results()
     request.target.admin_headers()
     if (folder / JOURNAL_FILE).exists():
         raise UsageError(f"{folder} already holds a run; name a new folder with --out.")
+    try:
+        _run(request, progress, results)
+    except BaseException:
+        if results.verdicts:
+            with suppress(OSError, HitcurveError):
+                write_report(folder)
+        raise
+    with _told_of_a_full_disk(folder):
+        write_report(folder)
+    return results
+
+
+def _run(request: RunRequest, progress: Progress, results: Results) -> None:
+    transport, clock, folder = HttpTransport(), SystemClock(), request.folder
     engines = [] if request.target.start else [one.engine for one in (request.target, *request.target.replicas)]
     with held_engines(engines), ended_like_interrupted(), _told_of_a_full_disk(folder), ExitStack() as stack:
         if request.target.start is None:
@@ -63,7 +80,7 @@ def carry_out(request: RunRequest, progress: Progress) -> Results:
         names = [scenario.name for scenario, _ in request.planned]
         stack.enter_context(RunRecord(folder, target, names, request.seed, transport, clock))
         until_s = None if request.repeat_for_s is None else clock.now() + request.repeat_for_s
-        results = run_planned(
+        run_planned(
             target,
             request.planned,
             folder,
@@ -72,10 +89,8 @@ def carry_out(request: RunRequest, progress: Progress) -> Results:
             drivers=drivers,
             until_s=until_s,
             active=active,
+            results=results,
         )
-    with _told_of_a_full_disk(folder):
-        write_report(folder)
-    return results
 
 
 @contextmanager

@@ -3,13 +3,16 @@
 import json
 import random
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from hitcurve.address import base_address
-from hitcurve.errors import BadFinding, UsageError
+from hitcurve.errors import BadFinding, EnvironmentFailed, HitcurveError, UsageError
 from hitcurve_chaos.calls import HttpTransport
 from hitcurve_chaos.carry_out import RunRequest, carry_out
 from hitcurve_chaos.clock import SystemClock
@@ -20,10 +23,11 @@ from hitcurve_chaos.markdown import summary, write_summary
 from hitcurve_chaos.parameters import seconds
 from hitcurve_chaos.progress import ConsoleProgress
 from hitcurve_chaos.recover import recover as recover_run
+from hitcurve_chaos.report import REPORT_FILE
 from hitcurve_chaos.results import Results
 from hitcurve_chaos.scenarios.registry import SCENARIOS
 from hitcurve_chaos.suite import find_suite, plan_suite
-from hitcurve_chaos.tables import dry_run_table, recovered_table, scenario_table, verdict_table
+from hitcurve_chaos.tables import dry_run_json, dry_run_table, recovered_table, scenario_table, verdict_table
 from hitcurve_chaos.targets import choose_target, load_targets, require_allowed
 from hitcurve_chaos.verdict import as_json as verdict_as_json
 
@@ -123,14 +127,15 @@ def run(
     drawn = random.SystemRandom().randrange(_LARGEST_SEED) if seed is None else seed
     planned = plan_suite(suite, overrides, drawn, shuffled=shuffle)
     if dry_run:
-        table_console().print(dry_run_table(chosen, planned))
+        if as_json:
+            print(json.dumps(dry_run_json(chosen, planned, drawn), indent=1))
+        else:
+            table_console().print(dry_run_table(chosen, planned))
         return
     annotated = None if grafana is None else _address(grafana)
-    for file in (junit, markdown):
-        if file is not None and out is not None and file.resolve().parent == out.resolve():
-            continue
-        if file is not None:
-            require_writable(file)
+    for file, option in ((junit, "--junit"), (markdown, "--markdown")):
+        if file is not None and (out is None or file.resolve().parent != out.resolve()):
+            require_writable(file, option)
     request = RunRequest(
         target=chosen,
         planned=planned,
@@ -139,19 +144,52 @@ def run(
         repeat_for_s=_duration(repeat_for) if repeat_for else suite.repeat_for_s,
         metrics_listen=metrics_listen,
     )
-    results = carry_out(request, ConsoleProgress())
-    if junit is not None:
-        write_junit(junit, chosen.name, results.verdicts, results.skipped, suite=suite.title)
-    if markdown is not None:
-        write_summary(markdown, summary(suite.title, chosen.name, drawn, results.verdicts, results.skipped))
+    progress, results = ConsoleProgress(), Results()
+    with _told_whatever_happens(partial(_write_files, junit, markdown, suite.title, request, results)):
+        carry_out(request, progress, results)
     if as_json:
         print(json.dumps([verdict_as_json(verdict) for verdict in results.verdicts], indent=1))
     else:
         table_console().print(verdict_table(results.verdicts, results.skipped))
-        print(f"run folder: {request.folder}   report: hitcurve report {request.folder}")
+        print(f"run folder: {request.folder}   report: {request.folder / REPORT_FILE}")
     if annotated is not None:
-        annotate(annotated, results.verdicts, HttpTransport())
+        _annotate(annotated, results, progress)
     _tell_finding(results, request.folder, no_skips=no_skips)
+
+
+@contextmanager
+def _told_whatever_happens(write: Callable[[], None]) -> Iterator[None]:
+    """``write`` when the block is left, also by Ctrl-C or an error, which then is what is told."""
+    try:
+        yield
+    except BaseException:
+        with suppress(HitcurveError):
+            write()
+        raise
+    write()
+
+
+def _write_files(
+    junit: Path | None, markdown: Path | None, suite: str, request: RunRequest, results: Results
+) -> None:
+    """The files for a pipeline, unless nothing was tried at all."""
+    target = request.target.name
+    if not results.verdicts and not results.skipped:
+        return
+    if junit is not None:
+        write_junit(junit, target, results.verdicts, results.skipped, suite=suite)
+    if markdown is not None:
+        write_summary(markdown, summary(suite, target, request.seed, results.verdicts, results.skipped))
+
+
+def _annotate(grafana: str, results: Results, progress: ConsoleProgress) -> None:
+    """Mark the faults there; where that fails, a finding that is bad goes before."""
+    try:
+        annotate(grafana, results.verdicts, HttpTransport())
+    except EnvironmentFailed as error:
+        if results.ok:
+            raise
+        progress.step("grafana", str(error))
 
 
 def _tell_finding(results: Results, folder: Path, *, no_skips: bool) -> None:

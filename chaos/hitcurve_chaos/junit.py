@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree
@@ -12,9 +13,14 @@ from hitcurve_chaos.verdict import Skipped, Verdict
 
 __all__ = ["require_writable", "write_junit"]
 
+_ILLEGAL = re.compile("[^\\t\\n\\r\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
 
-def require_writable(path: Path) -> None:
-    """Raise UsageError unless ``write_junit`` can write there, so that it is known before a run."""
+
+def require_writable(path: Path, option: str) -> None:
+    """Raise UsageError unless a file can be written there, so that it is known before a run.
+
+    ``option`` is the one of the command line that names it.
+    """
     probe = path.with_name(f"{path.name}.part")
     try:
         if path.is_dir():
@@ -22,7 +28,7 @@ def require_writable(path: Path) -> None:
         probe.touch()
         probe.unlink()
     except OSError as error:
-        raise _unwritable(path, error) from error
+        raise _unwritable(path, error, option) from error
 
 
 def write_junit(
@@ -37,7 +43,7 @@ def write_junit(
         _add_case(root, target, verdict)
     for one in skipped:
         case = _case(root, target, one.scenario)
-        ElementTree.SubElement(case, "skipped", {"message": one.reason})
+        ElementTree.SubElement(case, "skipped", {"message": _legal(one.reason)})
     cases = root.findall("testcase")
     for name, kind in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
         root.set(name, str(sum(case.find(kind) is not None for case in cases)))
@@ -46,11 +52,11 @@ def write_junit(
         with whole_file(path) as draft:
             ElementTree.ElementTree(root).write(draft, encoding="utf-8", xml_declaration=True)
     except OSError as error:
-        raise _unwritable(path, error) from error
+        raise _unwritable(path, error, "--junit") from error
 
 
-def _unwritable(path: Path, error: OSError) -> UsageError:
-    return UsageError(f"{path} cannot be written ({error.strerror}); name another file with --junit.")
+def _unwritable(path: Path, error: OSError, option: str) -> UsageError:
+    return UsageError(f"{path} cannot be written ({error.strerror}); name another file with {option}.")
 
 
 def _case(root: ElementTree.Element, target: str, name: str) -> ElementTree.Element:
@@ -64,7 +70,7 @@ def _add_case(root: ElementTree.Element, target: str, verdict: Verdict) -> None:
     properties = ElementTree.SubElement(case, "properties")
     for name, value in verdict.numbers.items():
         if value is not None:
-            ElementTree.SubElement(properties, "property", {"name": name, "value": str(value)})
+            ElementTree.SubElement(properties, "property", {"name": name, "value": _legal(str(value))})
     if verdict.verdict != "ok":
         kind = "failure" if verdict.verdict == "bad" else "error"
         child = ElementTree.SubElement(case, kind, {"type": verdict.verdict, "message": _legal(verdict.seen)})
@@ -79,5 +85,5 @@ def _add_case(root: ElementTree.Element, target: str, verdict: Verdict) -> None:
 
 
 def _legal(text: str) -> str:
-    """Without characters that XML cannot hold: an engine's answer may have any."""
-    return "".join(c if c in "\t\n\r" or c >= " " else "�" for c in text)
+    """Without characters that XML 1.0 cannot hold (its production 2): an engine's answer may have any."""
+    return _ILLEGAL.sub("\N{REPLACEMENT CHARACTER}", text)

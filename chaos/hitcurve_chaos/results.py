@@ -1,7 +1,6 @@
 """What a whole run came to."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hitcurve_chaos.verdict import Skipped, Verdict
 
@@ -10,10 +9,10 @@ __all__ = ["Results"]
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """What came of a run: verdicts in order, and scenarios that could not run."""
+    """What came of a run so far: verdicts in order, and scenarios that could not run."""
 
-    verdicts: Sequence[Verdict]
-    skipped: Sequence[Skipped] = ()
+    verdicts: list[Verdict] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
 
     @property
     def ok(self) -> bool:

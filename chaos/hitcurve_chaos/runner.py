@@ -6,7 +6,7 @@
 import random
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from hitcurve.errors import HitcurveError, UsageError
@@ -87,13 +87,16 @@ def run_planned(
     drivers: Drivers | None = None,
     until_s: float | None = None,
     active: ActiveScenario | None = None,
+    results: Results | None = None,
 ) -> Results:
     """``run_scenarios`` for scenarios with settings of their own; drills run without the background load.
 
     With ``until_s`` (Unix seconds) the plan is repeated until then; a scenario that was begun is finished.
-    ``active`` is told which scenario runs.
+    ``active`` is told which scenario runs. ``results`` is what is filled and returned, for whoever wants to know
+    what came of a run that something ended before its time.
     """
     require_allowed(target)
+    results = results if results is not None else Results()
     folder = out_dir.resolve()
     make_run_folder(folder)
     with held(folder, otherwise=f"{folder} is in use by another run; name a new folder with --out."):
@@ -103,13 +106,13 @@ def run_planned(
         loads = tools.loads(target, folder, seed)
         with tools.source(target, tools.transport) as source:
             watch = Watch(source, folder, tools.clock)
-            run = _Run(target, folder, seed, tools, progress or Silent(), loads, watch, drivers or Drivers())
-            run.active = active
+            told, driven = progress or Silent(), drivers or Drivers()
+            run = _Run(target, folder, seed, tools, told, loads, watch, driven, results, active)
             try:
                 run.all(planned, until_s)
             finally:
                 run.stop_background()
-        return Results(run.verdicts, run.skipped)
+        return results
 
 
 @dataclass(slots=True)
@@ -122,9 +125,8 @@ class _Run:
     loads: Loads
     watch: Watch
     drivers: Drivers
-    verdicts: list[Verdict] = field(default_factory=list)
-    skipped: list[Skipped] = field(default_factory=list)
-    active: ActiveScenario | None = None
+    results: Results
+    active: ActiveScenario | None
     _background: RunningLoad | None = None
     _capabilities: Capabilities | None = None
     _begun: int = 0
@@ -155,8 +157,8 @@ class _Run:
 
     def _skip(self, scenario: Scenario, reason: str) -> None:
         at_s = self.tools.clock.now()
-        self.skipped.append(Skipped(scenario.name, scenario.title, reason, at_s))
-        write_skipped(self.folder, self.skipped)
+        self.results.skipped.append(Skipped(scenario.name, scenario.title, reason, at_s))
+        write_skipped(self.folder, self.results.skipped)
         JournalFile(self.folder, self.tools.clock).write(scenario.name, "scenario_skipped", reason=reason)
         self.progress.step(scenario.name, f"skipped: {reason}")
 
@@ -221,14 +223,14 @@ class _Run:
         if left_silent(run, driver):
             why_none = self.drivers.why_none(self.target)
             verdict = with_revival(verdict, revive(run, driver, why_none, journal, self.progress))
-        self.verdicts.append(verdict)
-        write_verdicts(self.folder, self.verdicts)
+        self.results.verdicts.append(verdict)
+        write_verdicts(self.folder, self.results.verdicts)
         journal.write(name, "scenario_finished", **as_json(verdict))
         self.progress.verdict(verdict)
 
     def _why_not_started(self) -> str | None:
         """Why no further scenario is started; ``None`` where one may be."""
-        unrestored = next((v.scenario for v in self.verdicts if not v.restored), None)
+        unrestored = next((v.scenario for v in self.results.verdicts if not v.restored), None)
         return None if unrestored is None else f"not started, {NOT_RESTORED} after {unrestored}"
 
     def _load_problem(self) -> str | None:

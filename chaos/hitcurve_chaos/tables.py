@@ -1,6 +1,7 @@
 """Tables for people: scenarios, what a dry run would do, verdicts."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from rich.markup import escape
 from rich.table import Table
@@ -11,7 +12,7 @@ from hitcurve_chaos.scenarios.scenario import Scenario
 from hitcurve_chaos.targets import Target
 from hitcurve_chaos.verdict import Skipped, Verdict
 
-__all__ = ["dry_run_table", "recovered_table", "scenario_table", "verdict_table"]
+__all__ = ["dry_run_json", "dry_run_table", "recovered_table", "scenario_table", "verdict_table"]
 
 _COLOURS = {"ok": "green", "bad": "red", "no_data": "yellow", "invalid": "yellow"}
 
@@ -26,18 +27,57 @@ def scenario_table(scenarios: Sequence[Scenario]) -> Table:
 
 
 def dry_run_table(target: Target, planned: Sequence[tuple[Scenario, Settings]]) -> Table:
-    """What would be done, in order."""
-    table = _folding("scenario", "what would be done", "with")
-    table.title = f"dry run on '{target.name}' at {target.engine}; nothing was touched"
-    load = target.load.get("profile") or target.load.get("trace") or "none (traffic of others)"
+    """What would be done, in order, how it is undone, and what it means for users."""
+    table = _folding("scenario", "what would be done", "undone", "safety", "with")
+    table.title = f"dry run on '{target.name}' at {_place(target)}; nothing was touched"
     for scenario, settings in planned:
-        what = (
-            f"{scenario.title}: background load {load}; steady for {settings['baseline']:g} s, "
-            f"fault, {settings['hold']:g} s, undo, steady again within {settings['recover_within']:g} s"
-        )
+        story = scenario.story
         own = ", ".join(f"{p.name}={settings[p.name]}" for p in scenario.parameters)
-        table.add_row(scenario.name, what, own)
+        what = f"{_before(target, scenario, settings)} {story.fault} {_after(scenario, settings)}"
+        table.add_row(scenario.name, escape(what), escape(story.rollback), escape(story.safety), own)
     return table
+
+
+def dry_run_json(target: Target, planned: Sequence[tuple[Scenario, Settings]], seed: int) -> dict[str, Any]:
+    """The same for programs."""
+    return {
+        "target": target.name,
+        "engine": None if target.start else target.engine,
+        "seed": seed,
+        "load": dict(target.load) or None,
+        "scenarios": [
+            {
+                "scenario": scenario.name,
+                "under_load": scenario.under_load,
+                "fault": scenario.story.fault,
+                "rollback": scenario.story.rollback,
+                "safety": scenario.story.safety,
+                "needs": list(scenario.needs),
+                "settings": dict(settings),
+            }
+            for scenario, settings in planned
+        ],
+    }
+
+
+def _place(target: Target) -> str:
+    return "an engine of the run's own" if target.start else target.engine
+
+
+def _before(target: Target, scenario: Scenario, settings: Settings) -> str:
+    if not scenario.under_load:
+        return "Without a load, once the engine is idle."
+    load = target.load.get("profile") or target.load.get("trace")
+    under = f"Under the load {load}" if load else "Under the traffic of others"
+    return f"{under}, once the curve is steady for {settings['baseline']:g} s."
+
+
+def _after(scenario: Scenario, settings: Settings) -> str:
+    within = f"within {settings['recover_within']:g} s"
+    if not scenario.under_load:
+        return f"A request is completed {within}."
+    held = "Watched for" if scenario.single_blow else "Lasts"
+    return f"{held} {settings['hold']:g} s; steady again {within}."
 
 
 def verdict_table(verdicts: Sequence[Verdict], skipped: Sequence[Skipped] = ()) -> Table:

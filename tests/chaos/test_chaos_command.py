@@ -138,10 +138,73 @@ def test_ctrl_c_undoes_keeps_the_verdict_and_exits_130(acted: Any, targets: str)
     assert json.loads((acted.folder / "run.json").read_text())["finished_at_s"] is not None
 
 
-def test_a_dry_run_touches_nothing(acted: Any, targets: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_that_is_ended_before_its_time_leaves_the_files_of_a_pipeline(
+    acted: Any, targets: str, tmp_path: Path
+) -> None:
+    def interrupt(step: str) -> None:
+        if step == "sleep" and acted.adapters:
+            raise KeyboardInterrupt
+
+    acted.interrupt = interrupt
+    junit, markdown = tmp_path / "junit.xml", tmp_path / "summary.md"
+    words = ["reset-prefix-cache", "lora-churn", "--junit", str(junit), "--markdown", str(markdown)]
+    assert chaos(*quick(acted, targets, *words)) == 130
+    cases = {str(case.get("name")): case for case in ElementTree.parse(junit).getroot()}
+    assert cases["reset-prefix-cache"].find("error") is None
+    ended = cases["lora-churn"].find("error")
+    assert ended is not None
+    assert ended.get("message") == "The run ended before its time: interrupted."
+    assert "**1 of 2 scenarios are ok**" in markdown.read_text()
+    assert "lora-churn" in (acted.folder / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("recovers", "code", "last"),
+    [
+        (True, 3, "hitcurve: Grafana refuses the annotation"),
+        (False, 1, "hitcurve: 1 of 1 scenarios failed: reset-prefix-cache is bad"),
+    ],
+)
+def test_a_bad_finding_goes_before_a_grafana_that_takes_no_marks(
+    acted: Any, targets: str, capsys: pytest.CaptureFixture[str], recovers: bool, code: int, last: str
+) -> None:
+    # The world has no such route and answers 404.
+    acted.recovers = recovers
+    assert chaos(*quick(acted, targets, "reset-prefix-cache"), "--grafana", "http://127.0.0.1:1") == code
+    told = capsys.readouterr().err
+    assert "Grafana refuses the annotation" in told
+    assert told.splitlines()[-1].startswith(last)
+
+
+def test_a_dry_run_touches_nothing_and_tells_what_would_be_done(
+    acted: Any, targets: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "2000")
     before = set(acted.folder.iterdir())
-    assert chaos(*quick(acted, targets, "lora-churn"), "--dry-run") == 0
-    assert "nothing was touched" in capsys.readouterr().out
+    assert chaos(*quick(acted, targets, "lora-churn", "pause"), "--dry-run") == 0
+    shown = capsys.readouterr().out
+    assert "nothing was touched" in shown
+    for name, begin, end in (
+        (
+            "lora-churn",
+            "Under the load shared-system-prompt, once the curve is steady for 5 s.",
+            "Lasts 6 s; steady again within 20 s.",
+        ),
+        ("pause", "Without a load, once the engine is idle.", "A request is completed within 20 s."),
+    ):
+        story = SCENARIOS[name].story
+        assert f"{begin} {story.fault} {end}" in shown
+        assert story.rollback in shown
+        assert story.safety in shown
+    assert chaos(*quick(acted, targets, "lora-churn", "pause"), "--dry-run", "--json") == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert (plan["target"], plan["engine"], plan["seed"]) == ("t", "http://127.0.0.1:1", 7)
+    assert [(one["scenario"], one["under_load"]) for one in plan["scenarios"]] == [
+        ("lora-churn", True),
+        ("pause", False),
+    ]
+    assert plan["scenarios"][0]["settings"]["hold"] == 6.0
+    assert plan["scenarios"][1]["needs"] == ["token_ids", "cached_tokens", "pause"]
     assert acted.calls == []
     assert set(acted.folder.iterdir()) == before
 
@@ -156,6 +219,8 @@ def test_a_dry_run_touches_nothing(acted: Any, targets: str, capsys: pytest.Capt
             "--grafana: 'ftp://g' is not an address; write http://HOST:PORT.",
         ),
         (["lora-churn", "--grafana", "http://me:secret@g"], "--grafana: an address holds a user name or password"),
+        (["lora-churn", "--junit", "/proc/x"], "/proc/x cannot be written"),
+        (["lora-churn", "--markdown", "/proc/x.md"], "name another file with --markdown."),
         (["lora-churn", "--set", "perod=1s"], "there is no scenario parameter 'perod'"),
         (["lora-churn", "--set", "period"], "--set period is not NAME=VALUE"),
         (["lora-churn", "--hold", "long"], "the scenario parameter 'hold' cannot be 'long'"),

@@ -2,12 +2,15 @@
 
 import json
 import urllib.request
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hitcurve.errors import UsageError
 from hitcurve_chaos.active import ActiveScenario, serve_active
@@ -182,6 +185,17 @@ def test_junit_has_a_case_for_each_hypothesis_and_each_skip(tmp_path: Path) -> N
         "two.recovery_s": [],
         "three": ["skipped"],
     }
+
+
+@given(said=st.text(min_size=1) | st.sampled_from(["\x00\x1b[31m", "\ufffe\uffff", "\ud800", "<&>]]>\"'"]))
+def test_whatever_an_engine_says_junit_can_be_read(said: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    path = tmp_path_factory.mktemp("junit") / "j.xml"
+    problem = Judgement("hits_off", None, False, said)
+    bad = replace(BAD, seen=said, problems=[said], numbers={"said": said}, judgements=[problem])
+    write_junit(path, "t", [bad], [replace(SKIPPED, reason=said)])
+    failed, missed, skipped = ElementTree.parse(path).getroot()
+    reasons = [case.find(kind) for case, kind in ((failed, "failure"), (missed, "failure"), (skipped, "skipped"))]
+    assert len({None if reason is None else reason.get("message") for reason in reasons}) == 1
 
 
 def test_the_markdown_summary_tells_wrong_hits_first() -> None:

@@ -1,5 +1,5 @@
 """The HTML report of a run folder: one file, no network."""
 
-from hitcurve_chaos.report.page import write_report
+from hitcurve_chaos.report.page import REPORT_FILE, write_report
 
-__all__ = ["write_report"]
+__all__ = ["REPORT_FILE", "write_report"]

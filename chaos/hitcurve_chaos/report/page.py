@@ -27,8 +27,9 @@ from hitcurve_chaos.report.figures import (
 )
 from hitcurve_chaos.report.run_folder import RunFolder, load_run_folder
 
-__all__ = ["write_report"]
+__all__ = ["REPORT_FILE", "write_report"]
 
+REPORT_FILE = "report.html"
 WIDE, NARROW = 1000.0, 420.0
 PERCENTILES = (0.5, 0.9, 0.99)
 
@@ -39,7 +40,7 @@ def write_report(folder: Path) -> Path:
     Raises UsageError where the folder is not a run folder, holds unreadable records or takes no file.
     """
     html = _render(load_run_folder(folder))
-    path = folder / "report.html"
+    path = folder / REPORT_FILE
     try:
         write_whole(path, html)
     except OSError as error:
