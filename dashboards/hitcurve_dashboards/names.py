@@ -4,15 +4,28 @@ The names and kinds of vLLM's are those of the page that vLLM 0.32.0 serves; ``g
 0.11. A scrape in OpenMetrics by Prometheus 2.x renames ``vllm:x`` to ``vllm_x``.
 """
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal
 
 from hitcurve.catalogue import CATALOGUE
-from hitcurve.engine_patch_catalogue import ENGINE_PATCH_CATALOGUE, FIRST_TOKEN
+from hitcurve.engine_patch_catalogue import ENGINE_PATCH_CATALOGUE, ENGINE_PATCH_LABELS, FIRST_TOKEN
 
-__all__ = ["INFO_SERIES", "VLLM", "Kind", "known_metrics"]
+__all__ = [
+    "INFO_SERIES",
+    "LEVELS",
+    "MISS_REASONS",
+    "VLLM",
+    "Kind",
+    "Origin",
+    "known_metrics",
+    "labels_of",
+    "origin_of",
+    "other_spelling",
+]
 
 Kind = Literal["counter", "gauge", "recorded"]
+Origin = Literal["exporter", "page"]
 
 _HISTOGRAMS = (
     "vllm:request_prefill_kv_computed_tokens",
@@ -43,6 +56,18 @@ VLLM: Mapping[str, Kind] = {
 }
 INFO_SERIES = frozenset({"vllm:cache_config_info", "vllm_cache_config_info"})
 """Series without ``model_name``: a selector with that label finds none of them."""
+MISS_REASONS = ("compulsory", "capacity", "reset", "isolated", "tail", "stranded", "unknown")
+"""What ``reason`` may be on missed tokens; ``unknown`` where the ledger lost count."""
+LEVELS: Mapping[str, frozenset[str]] = {
+    "model": frozenset({"job", "model_name"}),
+    "target_engine": frozenset({"job", "target", "engine", "model_name"}),
+    "instance_engine": frozenset({"job", "instance", "engine", "model_name"}),
+}
+"""The labels of what is recorded, by the first part of its name."""
+_SCRAPED = frozenset({"job", "instance"})
+_ON_PAGE = _SCRAPED | {"target"}
+"""The shipped configuration of Prometheus gives engines' own pages the label ``target``."""
+_MORE: Mapping[str, frozenset[str]] = {"vllm:prompt_tokens_by_source_total": frozenset({"source"})}
 
 
 def known_metrics(recorded: Iterable[str] = ()) -> dict[str, Kind]:
@@ -54,5 +79,55 @@ def known_metrics(recorded: Iterable[str] = ()) -> dict[str, Kind]:
     known |= {"up": "gauge"}
     for name, kind in VLLM.items():
         known[name] = kind
-        known[name.replace("vllm:", "vllm_")] = kind
+        known[other_spelling(name)] = kind
     return known | dict.fromkeys(recorded, "recorded")
+
+
+def other_spelling(name: str) -> str:
+    """A name of vLLM's as some scrapes rename it, and back; any other name as it is."""
+    if name.startswith("vllm:"):
+        return name.replace("vllm:", "vllm_", 1)
+    return re.sub(r"^vllm_", "vllm:", name)
+
+
+def labels_of(name: str) -> frozenset[str] | None:
+    """Labels that series of this name may have; ``None`` where that is not known.
+
+    Labels that a configuration adds are not among them: dashboards that everybody uses cannot count on those.
+    """
+    level = name.partition(":")[0]
+    if level in LEVELS:
+        return LEVELS[level]
+    if name in _LABELS:
+        return _LABELS[name]
+    spelt = other_spelling(name) if name.startswith("vllm_") else name
+    if spelt not in VLLM or spelt in INFO_SERIES:
+        return None
+    return _ON_PAGE | {"engine", "model_name"} | _MORE.get(spelt, frozenset()) | _bucket_label(spelt)
+
+
+def origin_of(name: str) -> Origin | None:
+    """Who tells it: the exporter, or an engine's own page; ``None`` where neither does."""
+    level, _, rest = name.partition(":")
+    if level in LEVELS:
+        return "page" if level == "instance_engine" or rest.startswith("vllm") else "exporter"
+    if name in {metric.name for metric in CATALOGUE}:
+        return "exporter"
+    return "page" if name.startswith("vllm") or (name in _LABELS and name != "up") else None
+
+
+def _bucket_label(name: str) -> frozenset[str]:
+    return frozenset({"le"} if name.endswith("_bucket") else ())
+
+
+def _labels() -> Iterator[tuple[str, frozenset[str]]]:
+    yield "up", _ON_PAGE
+    for metric in CATALOGUE:
+        yield metric.name, _SCRAPED | frozenset(metric.labels)
+    for added in (*ENGINE_PATCH_CATALOGUE, FIRST_TOKEN):
+        labels = _ON_PAGE | frozenset((*ENGINE_PATCH_LABELS, *added.labels))
+        for part in ("_bucket", "_sum", "_count") if added.kind == "histogram" else ("",):
+            yield added.name + part, labels | _bucket_label(added.name + part)
+
+
+_LABELS: Mapping[str, frozenset[str]] = dict(_labels())

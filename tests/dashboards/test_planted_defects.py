@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from hitcurve.errors import BadFinding
+from hitcurve_dashboards.boards import DASHBOARDS
 from hitcurve_dashboards.boards.chaos import CHAOS
 from hitcurve_dashboards.boards.fleet import FLEET
 from hitcurve_dashboards.command import check
@@ -116,7 +117,7 @@ DEFECTS: dict[str, tuple[Callable[[dict[str, Any]], None], str]] = {
     "no text for no traffic": (absent(*DEFAULTS, "noValue"), "no text for no value"),
     "no query": (setting("panels", 1, "targets", value=[]), "no queries"),
     "overlapping panels": (setting("panels", 2, "gridPos", "x", value=2), "overlap"),
-    "beyond the grid": (setting("panels", 6, "gridPos", "w", value=9), "beyond the right edge"),
+    "beyond the grid": (setting("panels", 6, "gridPos", "w", value=9), "beyond the edge"),
     "an id twice": (lambda document: panel(document).update(id=document["panels"][2]["id"]),
                     "is used more than once"),
     "exported for import": (setting("__inputs", value=[{"name": "DS_PROMETHEUS"}]), "exported for import"),
@@ -158,7 +159,7 @@ def test_a_planted_defect_in_a_list_of_events_is_found(path: tuple[str, ...], wo
 
 def test_the_command_ends_with_1_on_a_defect(monkeypatch: pytest.MonkeyPatch) -> None:
     broken = replace(FLEET, description="")
-    monkeypatch.setattr("hitcurve_dashboards.lint.check.DASHBOARDS", (broken,))
+    monkeypatch.setattr("hitcurve_dashboards.lint.check.DASHBOARDS", (broken, *DASHBOARDS[1:]))
     with pytest.raises(BadFinding, match="1 problems in dashboards or rules"):
         check()
 

@@ -16,7 +16,7 @@ _HEALTHY = "every replica is healthy"
 _REPLICA_LINK = {
     "title": "Open replica",
     "url": "/d/hitcurve-replica?var-target=${__data.fields.target}&${datasource:queryparam}&${job:queryparam}"
-    "&${__url_time_range}",
+    "&${model:queryparam}&${engine:queryparam}&${__url_time_range}",
 }
 _COLUMNS = {name: place for place, name in enumerate(("target", "engine", "model_name", "state", "cause"))}
 _HIDDEN = {"Time": True, "__name__": True, "instance": True, "job": True, "Value": True}

@@ -12,12 +12,16 @@ _SHOWN = ", ".join(
     f"span.hitcurve.{name}"
     for name in ("adapter", "query_tokens", "hit_tokens", "miss_tokens.capacity", "miss_tokens.isolated")
 )
+_KEPT = "&".join(
+    f"${{{name}:queryparam}}"
+    for name in ("datasource", "tempo_datasource", *(variable.name for variable in PATCH_VARIABLES))
+)
 _OPEN_TRACE = Override(
     {
         "links": [
             {
                 "title": "Show the trace below",
-                "url": "/d/hitcurve-request?${__url_time_range}&${__all_variables}&var-trace=${__value.raw}",
+                "url": f"/d/hitcurve-request?${{__url_time_range}}&{_KEPT}&var-trace=${{__value.raw}}",
             }
         ]
     },

@@ -69,7 +69,13 @@ PATCH_VARIABLES: tuple[Variable, ...] = tuple(
         ("model", "Model", "model_name", ".*", '{job=~"$job"}'),
         ("instance", "Instance", "instance", ".+", '{job=~"$job",model_name=~"$model"}'),
         ("engine", "Engine", "engine", ".*", '{job=~"$job",model_name=~"$model",instance=~"$instance"}'),
-        ("adapter", "Adapter", "adapter", ".*", '{job=~"$job",model_name=~"$model",instance=~"$instance"}'),
+        (
+            "adapter",
+            "Adapter",
+            "adapter",
+            ".*",
+            '{job=~"$job",model_name=~"$model",instance=~"$instance",engine=~"$engine"}',
+        ),
     )
 )
 

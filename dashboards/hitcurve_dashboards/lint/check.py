@@ -4,9 +4,10 @@ from dataclasses import dataclass, field
 
 from hitcurve_dashboards.boards import DASHBOARDS
 from hitcurve_dashboards.grafana.document import as_document
-from hitcurve_dashboards.lint.dashboards import all_panels, dashboard_problems
+from hitcurve_dashboards.lint.dashboards import all_panels, dashboard_problems, problems_between
 from hitcurve_dashboards.lint.execute import HttpPrometheus, asked_by_dashboards, asked_by_rules, execute
 from hitcurve_dashboards.lint.rules import recorded_names, rule_problems
+from hitcurve_dashboards.lint.schema import schema_problems
 from hitcurve_dashboards.names import known_metrics
 from hitcurve_dashboards.rules.document import rule_groups
 
@@ -37,9 +38,11 @@ def check_documents() -> Findings:
     known = known_metrics(recorded_names(groups))
     problems = rule_problems(groups, known)
     expressions = sum(len(group.rules) for group in groups)
-    for dashboard in DASHBOARDS:
-        document = as_document(dashboard)
-        problems.extend(f"{dashboard.uid}: {problem}" for problem in dashboard_problems(document, known))
+    documents = [as_document(dashboard) for dashboard in DASHBOARDS]
+    problems.extend(problems_between(documents))
+    for document in documents:
+        found = (*schema_problems(document), *dashboard_problems(document, known))
+        problems.extend(f"{document['uid']}: {problem}" for problem in found)
         expressions += sum(len(panel.get("targets", [])) for panel in all_panels(document))
     return Findings(problems, expressions=expressions)
 

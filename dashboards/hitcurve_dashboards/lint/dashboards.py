@@ -1,21 +1,21 @@
 """The rules for a dashboard's JSON: what Grafana's own linter asks, and what it cannot know."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from hitcurve_dashboards.lint.expressions import expression_problems
-from hitcurve_dashboards.lint.tree import parsed, selectors
+from hitcurve_dashboards.lint.expressions import expression_problems, spelling_problems
+from hitcurve_dashboards.lint.panels import TEMPLATED, panel_problems
+from hitcurve_dashboards.lint.tree import parsed
 from hitcurve_dashboards.names import Kind
 
-__all__ = ["all_panels", "dashboard_problems"]
+__all__ = ["all_panels", "dashboard_problems", "problems_between"]
 
-_TEMPLATED = re.compile(r"\$\{\w*datasource\}|\$\w*datasource|-- Grafana --")
-_UNIT = re.compile(r"(short|none|s|ms|bytes|percentunit|(count|suffix|prefix):.+)")
 _LABEL_VALUES = re.compile(r"label_values\((?P<series>.+), (?P<label>\w+)\)")
-_FIXED_RANGE = re.compile(r"\b(?:rate|irate|increase)\([^\[]*\[(?!\$__rate_interval\])")
-_ONE_TRACE = re.compile(r"\$\w+")
+_DASHBOARD_LINK = re.compile(r"/d/(?P<uid>[\w-]+)")
 _REPLICA_LABELS = ("target", "instance")
+_CLASSIC_SCHEMAS = range(39, 42)
+"""What Grafana 11 and later read as it stands; older ones are migrated on every load."""
 
 Document = Mapping[str, Any]
 Known = Mapping[str, Kind]
@@ -49,6 +49,68 @@ def _head(document: Document, known: Known) -> Iterator[str]:
         yield "editable: changes made in the browser are lost at the next provisioning"
     if not document.get("description"):
         yield "no description"
+    if document.get("schemaVersion") not in _CLASSIC_SCHEMAS:
+        yield f"schemaVersion {document.get('schemaVersion')} is not that of Grafana 11"
+    yield from _links(document)
+
+
+def _links(document: Document) -> Iterator[str]:
+    """The row of links to every dashboard with the same tag."""
+    links = [link for link in document.get("links", ()) if link["type"] == "dashboards"]
+    if not links:
+        yield "no links to the other dashboards"
+    for link in links:
+        if not set(link["tags"]) & set(document.get("tags", ())):
+            yield "it has none of the tags of its links: the other dashboards do not lead here"
+        for key, kept in (("includeVars", "the variables"), ("keepTime", "the time")):
+            if not link.get(key):
+                yield f"its links do not keep {kept}"
+
+
+def problems_between(documents: Sequence[Document]) -> Iterator[str]:
+    """What is wrong with dashboards as a set: names used twice, links from a panel that lead nowhere or forget."""
+    for key in ("uid", "title"):
+        values = [document[key] for document in documents]
+        for value in sorted({value for value in values if values.count(value) > 1}):
+            yield f"{key} {value} is used more than once"
+    variables = {
+        document["uid"]: {variable["name"] for variable in document["templating"]["list"]}
+        for document in documents
+    }
+    for document in documents:
+        for title, url in _urls(document):
+            place = f"{document['uid']}: link {title}"
+            found = _DASHBOARD_LINK.search(url)
+            if found is None or found["uid"] not in variables:
+                yield f"{place}: leads to no dashboard of ours"
+                continue
+            shared = variables[document["uid"]] & variables[found["uid"]]
+            yield from (f"{place}: {problem}" for problem in _forgotten(url, shared))
+
+
+def _urls(document: Document) -> Iterator[tuple[str, str]]:
+    for panel in all_panels(document):
+        settings = panel.get("fieldConfig", {})
+        places = [settings.get("defaults", {}).get("links", [])]
+        places += [
+            one["value"]
+            for override in settings.get("overrides", ())
+            for one in override["properties"]
+            if one["id"] == "links"
+        ]
+        yield from ((link["title"], link["url"]) for links in places for link in links)
+
+
+def _forgotten(url: str, shared: set[str]) -> Iterator[str]:
+    if "${__url_time_range}" not in url:
+        yield "does not keep the time"
+    if "${__all_variables}" in url:
+        yield "sends all variables: one that it sets as well is sent twice, and a text field ignores both"
+        return
+    for name in sorted(shared):
+        times = url.count(f"${{{name}:queryparam}}") + url.count(f"var-{name}=")
+        if times != 1:
+            yield f"sends the variable {name} {times} times, not once"
 
 
 def _variables(document: Document, known: Known) -> Iterator[str]:
@@ -61,14 +123,19 @@ def _variables(document: Document, known: Known) -> Iterator[str]:
     traces = variables.pop("tempo_datasource", None)
     if traces is not None and traces["type"] != "datasource":
         yield "the variable 'tempo_datasource' is no data source"
+    before: list[str] = []
     for name, variable in variables.items():
         if variable["type"] == "textbox":
             continue
         yield from (f"variable {name}: {problem}" for problem in _variable(variable, known))
+        for other in before:
+            if f"${other}" not in variable["query"]["query"]:
+                yield f"variable {name}: does not follow ${other}, which stands before it"
+        before.append(name)
 
 
 def _variable(variable: Document, known: Known) -> Iterator[str]:
-    if not _TEMPLATED.fullmatch(variable["datasource"]["uid"]):
+    if not TEMPLATED.fullmatch(variable["datasource"]["uid"]):
         yield "its data source is fixed"
     if not (variable.get("multi") and variable.get("includeAll")):
         yield "not more than one value may be chosen"
@@ -82,16 +149,19 @@ def _variable(variable: Document, known: Known) -> Iterator[str]:
     if found is None:
         yield "no label_values(series, label)"
         return
-    for problem in expression_problems(found["series"], known):
-        if not problem.startswith("counter"):
-            yield problem
+    problems = expression_problems(found["series"], known)
+    yield from (problem for problem in problems if not problem.startswith("counter"))
+    if not any(problem.startswith("no PromQL") for problem in problems):
+        yield from spelling_problems(parsed(found["series"]), known)
 
 
 def _annotations(document: Document, known: Known) -> Iterator[str]:
     for annotation in document["annotations"]["list"]:
         place = f"annotation {annotation['name']}"
-        if not _TEMPLATED.fullmatch(annotation["datasource"]["uid"]):
+        if not TEMPLATED.fullmatch(annotation["datasource"]["uid"]):
             yield f"{place}: its data source is fixed"
+        if "expr" in annotation and not annotation.get("titleFormat"):
+            yield f"{place}: its marks have no title"
         if "expr" in annotation:
             yield from (f"{place}: {problem}" for problem in expression_problems(annotation["expr"], known))
 
@@ -105,8 +175,10 @@ def _ids_and_layout(document: Document, known: Known) -> Iterator[str]:
     for siblings in (document["panels"], *(panel.get("panels", []) for panel in document["panels"])):
         for position, panel in enumerate(siblings):
             place = panel["gridPos"]
-            if place["x"] + place["w"] > 24:
-                yield f"panel {panel['title']}: beyond the right edge"
+            if place["x"] + place["w"] > 24 or place["x"] < 0:
+                yield f"panel {panel['title']}: beyond the edge"
+            if place["w"] < 1 or place["h"] < 1:
+                yield f"panel {panel['title']}: has no size"
             for other in siblings[position + 1 :]:
                 if _overlap(place, other["gridPos"]):
                     yield f"panels {panel['title']} and {other['title']} overlap"
@@ -120,69 +192,7 @@ def _overlap(one: Mapping[str, int], other: Mapping[str, int]) -> bool:
 
 
 def _panels(document: Document, known: Known) -> Iterator[str]:
+    variables = {variable["name"] for variable in document["templating"]["list"]}
     for panel in all_panels(document):
-        if panel["type"] in ("row", "text"):
-            continue
         place = f"panel {panel.get('title') or panel.get('id')}"
-        if panel["type"] == "annolist":
-            yield from (f"{place}: {problem}" for problem in _list_of_events(panel))
-            continue
-        for problem in (*_panel(panel), *_targets(panel, known)):
-            yield f"{place}: {problem}"
-
-
-def _panel(panel: Document) -> Iterator[str]:
-    defaults = panel.get("fieldConfig", {}).get("defaults", {})
-    if not panel.get("title"):
-        yield "no title"
-    if "?" not in panel.get("description", ""):
-        yield "its description asks no question"
-    if not _UNIT.fullmatch(defaults.get("unit", "")):
-        yield f"no valid unit: '{defaults.get('unit', '')}'"
-    if not defaults.get("noValue"):
-        yield "no text for no value"
-    if not panel.get("targets"):
-        yield "no queries"
-    if not _TEMPLATED.fullmatch(panel.get("datasource", {}).get("uid", "")):
-        yield "its data source is fixed"
-
-
-def _list_of_events(panel: Document) -> Iterator[str]:
-    if "?" not in panel.get("description", ""):
-        yield "its description asks no question"
-    if not panel["options"].get("tags"):
-        yield "no tags: it lists the events of everybody"
-
-
-def _targets(panel: Document, known: Known) -> Iterator[str]:
-    targets = panel.get("targets", [])
-    for target in targets:
-        if not _TEMPLATED.fullmatch(target.get("datasource", {}).get("uid", "")):
-            yield "the data source of a query is fixed"
-        if target.get("datasource", {}).get("type") == "tempo":
-            yield from _trace_search(target["query"])
-            continue
-        if _FIXED_RANGE.search(target["expr"]):
-            yield "a fixed range under rate or increase: use $__rate_interval"
-        if len(targets) > 1 and target["legendFormat"] == "__auto":
-            yield "several queries and no legend"
-        problems = expression_problems(target["expr"], known)
-        yield from problems
-        if not any(problem.startswith("no PromQL") for problem in problems):
-            yield from _scoped(target["expr"])
-
-
-def _trace_search(query: str) -> Iterator[str]:
-    """A search in TraceQL names its span, else it reads everything Tempo has; braces must match."""
-    if _ONE_TRACE.fullmatch(query):
-        return
-    if not query.startswith('{ name="prefix_cache.') or query.count("{") != query.count("}"):
-        yield "no TraceQL search of a span of the engine patch"
-
-
-def _scoped(expr: str) -> Iterator[str]:
-    """Every selector follows the variables: of the job, or of the replica where jobs differ."""
-    for found in selectors(parsed(expr)):
-        matchers = {(matcher.name, matcher.value) for matcher in found.node.matchers.matchers}
-        if not matchers & {("job", "$job"), ("target", "$target"), ("instance", "$instance")}:
-            yield f'{found.node.name} follows no variable: add job=~"$job"'
+        yield from (f"{place}: {problem}" for problem in panel_problems(panel, known, variables))

@@ -6,11 +6,12 @@ from typing import Any
 
 import promql_parser
 
+from hitcurve_dashboards.lint.labels import label_problems
 from hitcurve_dashboards.lint.ratios import ratio_problems
-from hitcurve_dashboards.lint.tree import Found, parsed, selectors, stripped, walked
-from hitcurve_dashboards.names import INFO_SERIES, Kind
+from hitcurve_dashboards.lint.tree import Found, metric_names, parsed, selectors, stripped, walked
+from hitcurve_dashboards.names import INFO_SERIES, Kind, origin_of, other_spelling
 
-__all__ = ["expression_problems", "metric_names"]
+__all__ = ["expression_problems", "spelling_problems"]
 
 RATES = ("rate", "irate", "increase")
 COUNTER_FUNCTIONS = (*RATES, "resets", "changes", "absent", "absent_over_time", "timestamp", "count_over_time")
@@ -33,16 +34,13 @@ def expression_problems(expr: str, known: Known) -> list[str]:
     return [problem for rule in _RULES for problem in rule(tree, known)]
 
 
-def metric_names(selector: Any, known: Known) -> list[str]:
-    """The metric a selector names, or every known metric that its matcher on ``__name__`` matches."""
-    if selector.name:
-        return [selector.name]
-    for matcher in selector.matchers.matchers:
-        if matcher.name == "__name__":
-            if matcher.op == promql_parser.MatchOp.Equal:
-                return [matcher.value]
-            return [name for name in known if re.fullmatch(matcher.value, name)]
-    return []
+def spelling_problems(tree: Any, known: Known) -> Iterator[str]:
+    """vLLM's names of which only one spelling is read."""
+    names = {name for found in selectors(tree) for name in metric_names(found.node, known)}
+    for name in sorted(names):
+        other = other_spelling(name)
+        if other not in names:
+            yield f"only {name} is read: a scrape may spell it {other}; join both with 'or'"
 
 
 def _names_exist(tree: Any, known: Known) -> Iterator[str]:
@@ -83,7 +81,7 @@ def _no_mean_of_ratios(tree: Any, known: Known) -> Iterator[str]:
         if isinstance(node, promql_parser.AggregateExpr):
             operation = str(node.op)
             grouped = node.modifier is not None and bool(node.modifier.labels)
-            judged = operation == "avg" or (operation in ("max", "min") and not grouped)
+            judged = operation in ("avg", "sum") or (operation in ("max", "min") and not grouped)
             if judged and _is_ratio(node.expr, known):
                 yield f"{operation} of ratios: one with little traffic weighs as much; divide sums instead"
         if isinstance(node, promql_parser.Call) and node.func.name in OVER_TIME and _is_ratio(node.args[0], known):
@@ -108,6 +106,9 @@ def _quantiles_keep_le(tree: Any, known: Known) -> Iterator[str]:
     for found in walked(tree):
         node = found.node
         if isinstance(node, promql_parser.Call) and node.func.name == "histogram_quantile":
+            level = stripped(node.args[0])
+            if isinstance(level, promql_parser.NumberLiteral) and not 0 <= level.val <= 1:
+                yield f"quantile {level.val:g} is not between 0 and 1"
             inner = stripped(node.args[1])
             if isinstance(inner, promql_parser.AggregateExpr) and not _keeps(inner, "le"):
                 yield "histogram_quantile of buckets summed without 'le'"
@@ -128,6 +129,25 @@ def _info_series_are_joined(tree: Any, known: Known) -> Iterator[str]:
                     yield f"{found.node.name} has no label model_name; join it on instance and engine"
 
 
+def _idle_stays_without_value(tree: Any, known: Known) -> Iterator[str]:
+    for found in walked(tree):
+        node = found.node
+        if isinstance(node, promql_parser.BinaryExpr) and str(node.op) == "or":
+            filler = stripped(node.rhs)
+            if isinstance(filler, promql_parser.Call) and filler.func.name == "vector":
+                yield "'or vector(…)': no traffic is shown as a number; leave it without value"
+
+
+def _told_once(tree: Any, known: Known) -> Iterator[str]:
+    """The exporter says again what the pages of the engines say."""
+    for found in walked(tree):
+        node = found.node
+        if isinstance(node, promql_parser.BinaryExpr) and str(node.op) == "+":
+            origins = {origin_of(name) for one in selectors(node) for name in metric_names(one.node, known)}
+            if {"exporter", "page"} <= origins:
+                yield "adds the exporter's numbers to the engines' own: both count the same tokens"
+
+
 def _ratios(tree: Any, known: Known) -> Iterator[str]:
     for found in walked(tree):
         if isinstance(found.node, promql_parser.BinaryExpr) and str(found.node.op) == "/":
@@ -146,5 +166,8 @@ _RULES: tuple[Rule, ...] = (
     _no_mean_of_ratios,
     _quantiles_keep_le,
     _info_series_are_joined,
+    _idle_stays_without_value,
+    _told_once,
     _ratios,
+    label_problems,
 )

@@ -24,6 +24,9 @@ def ratio_problems(division: Any) -> Iterator[str]:
         yield f"label on one side only: {_differing(top, bottom)}; both sides must select the same series"
     if division.modifier is None or division.modifier.matching is None:
         yield from _same_grouping(top, bottom)
+    yield from _same_time(top, bottom)
+    if {str(one.node) for one in selectors(top)} == {str(one.node) for one in selectors(bottom)}:
+        yield "numerator and denominator are the same series"
     if _names_any(top, _QUERY_WORDS) and not _names_any(top, _HIT_WORDS) and _names_any(bottom, _HIT_WORDS):
         yield "ratio upside down: hits belong on top"
 
@@ -37,14 +40,40 @@ def _zero_guard(bottom: Any) -> Iterator[str]:
         if isinstance(node, promql_parser.Call) and node.func.name in ("clamp_min", "vector"):
             yield f"{node.func.name} in the denominator: it turns idle into a rate; write '> 0' instead"
             return
+        added = _number(node.rhs) if isinstance(node, promql_parser.BinaryExpr) and str(node.op) == "+" else None
+        if added is not None and abs(added) >= _EPSILON:
+            yield "a number is added to the denominator: it turns idle into a rate of 0; write '> 0' instead"
+            return
     inner = stripped(bottom)
-    guarded = (
-        isinstance(inner, promql_parser.BinaryExpr)
-        and str(inner.op) == ">"
-        and isinstance(stripped(inner.rhs), promql_parser.NumberLiteral)
-    )
-    if not guarded:
+    bound = _number(inner.rhs) if isinstance(inner, promql_parser.BinaryExpr) and str(inner.op) == ">" else None
+    if bound is None or bound < 0:
         yield "denominator without '> 0': no traffic shows as NaN"
+
+
+def _number(node: Any) -> float | None:
+    inner = stripped(node)
+    return float(inner.val) if isinstance(inner, promql_parser.NumberLiteral) else None
+
+
+def _same_time(top: Any, bottom: Any) -> Iterator[str]:
+    above, below = _ranges(top), _ranges(bottom)
+    if (above and below and above != below) or _offsets(top) != _offsets(bottom):
+        yield "numerator and denominator are of different times: give both the same function, range and offset"
+
+
+def _ranges(side: Any) -> frozenset[str]:
+    """Functions and range of every selector that has one."""
+    found = set()
+    for one in selectors(side):
+        ranges = [str(node.range) for node in one.above if hasattr(node, "range")]
+        calls = [node.func.name for node in one.above if isinstance(node, promql_parser.Call)]
+        if ranges:
+            found.add(" ".join((*calls, *ranges)))
+    return frozenset(found)
+
+
+def _offsets(side: Any) -> frozenset[str]:
+    return frozenset(str(one.node.offset) for one in selectors(side))
 
 
 def _matchers(side: Any) -> frozenset[tuple[str, str, str]]:

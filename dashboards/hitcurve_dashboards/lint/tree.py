@@ -1,13 +1,13 @@
 """Walks over PromQL syntax trees."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import promql_parser
 
-__all__ = ["Found", "children", "parsed", "selectors", "stripped", "walked"]
+__all__ = ["Found", "children", "metric_names", "metrics_in", "parsed", "selectors", "stripped", "walked"]
 
 _DURATION_VARIABLES = {"$__rate_interval": "5m", "$__interval": "1m", "$__range": "1h"}
 _VARIABLE = re.compile("|".join(re.escape(name) for name in _DURATION_VARIABLES))
@@ -63,3 +63,24 @@ def stripped(node: Any) -> Any:
     while isinstance(node, promql_parser.ParenExpr):
         node = node.expr
     return node
+
+
+def metric_names(selector: Any, known: Iterable[str]) -> list[str]:
+    """The metric a selector names, or every known metric that its matcher on ``__name__`` matches."""
+    if selector.name:
+        return [selector.name]
+    for matcher in selector.matchers.matchers:
+        if matcher.name == "__name__":
+            if matcher.op == promql_parser.MatchOp.Equal:
+                return [matcher.value]
+            return [name for name in known if re.fullmatch(matcher.value, name)]
+    return []
+
+
+def metrics_in(expr: str, known: Iterable[str]) -> set[str]:
+    """The metrics that an expression asks for; none where it is no PromQL."""
+    try:
+        found = list(selectors(parsed(expr)))
+    except ValueError:
+        return set()
+    return {name for one in found for name in metric_names(one.node, known)}
