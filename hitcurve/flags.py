@@ -14,6 +14,7 @@ __all__ = [
     "SPELLING_CHANGED",
     "START_TIME_CHANGED",
     "UNKNOWN_BLOCK_SIZE",
+    "UNREADABLE_LOOKUPS",
     "UNSTABLE_TARGET",
 ]
 
@@ -28,6 +29,7 @@ DUPLICATE_SERIES: Final = "duplicate_series"
 COUNTERS_STALLED: Final = "stalled"
 UNKNOWN_BLOCK_SIZE: Final = "unknown_block_size"
 LONG_LABEL: Final = "long_label"
+UNREADABLE_LOOKUPS: Final = "unreadable_lookups"
 
 ALL_FLAGS: Final[dict[str, str]] = {
     RESTART_IN_ONE_COUNTER: "only one of the two lookup counters fell; the pair was treated as restarted",
@@ -41,4 +43,5 @@ ALL_FLAGS: Final[dict[str, str]] = {
     COUNTERS_STALLED: "requests wait while the counters stand still",
     LONG_LABEL: "a label value is longer than 200 characters; it was cut and ends in a digest",
     UNKNOWN_BLOCK_SIZE: "the engine counts blocks and the page does not say how many tokens a block holds",
+    UNREADABLE_LOOKUPS: "one of the two lookup counters is missing or no count; nothing was taken from the engine",
 }

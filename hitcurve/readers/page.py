@@ -15,6 +15,7 @@ from hitcurve.sample import EngineSample
 __all__ = ["MOST_ENGINES", "read_page", "wanted_names"]
 
 MOST_ENGINES: Final = 1024
+_GZIP: Final = b"\x1f\x8b"
 
 
 def read_page(
@@ -56,8 +57,10 @@ def wanted_names() -> frozenset[str]:
 def _text(body: bytes | str) -> str:
     if isinstance(body, str):
         return body
+    if body.startswith(_GZIP):
+        raise PageRefused("The page is packed with gzip; unpack it.")
     try:
-        return body.decode("utf-8")
+        return body.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise PageRefused("The page is not UTF-8 text.") from error
 
@@ -72,9 +75,10 @@ def _refuse_what_is_no_page(text: str, content_type: str) -> None:
         raise PageRefused("The page is JSON, not metrics; the address probably misses /metrics.")
     if not any(line[:1] == "#" or parse_sample(line) for line in text.split("\n", 50)[:50] if line.strip()):
         raise PageRefused("The page is not a metrics page in the Prometheus text format.")
-    if not text.endswith("\n"):
+    has_eof = text.rstrip("\r\n").endswith("\n# EOF")
+    if not text.endswith("\n") and not has_eof:
         raise PageRefused("The page is cut off: it does not end with a line feed.")
-    if "openmetrics" in content_type and not text.endswith("# EOF\n"):
+    if "openmetrics" in content_type and not has_eof:
         raise PageRefused("The page is cut off: it does not end with '# EOF' as OpenMetrics must.")
 
 

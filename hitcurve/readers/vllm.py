@@ -10,6 +10,7 @@ from hitcurve import flags
 from hitcurve.readers import vllm_facts, vllm_unit
 from hitcurve.readers.engines import EngineLabels, MetricTable, engine_ids, is_count
 from hitcurve.readers.exposition import Page, Series
+from hitcurve.readers.refusal import PageRefused
 from hitcurve.readers.vllm_names import spellings
 from hitcurve.sample import EngineSample, LookupCounters, ServedCounters, SourceUnit
 
@@ -26,15 +27,24 @@ _TIERS = {"external_unspecified": "external"}
 
 
 def read_vllm(page: Page, *, at_s: float, monotonic_s: float) -> tuple[EngineSample, ...]:
-    """One sample per engine that prints lookup counters; none where the page has no such counters."""
+    """One sample per engine that prints lookup counters; none where the page has no such counters.
+
+    Raises PageRefused where no engine has both counters of the pair: vLLM prints them together, the rest is gone.
+    """
     table = MetricTable(_best_spellings(page), _SPLIT_BY)
     engines = table.engines(name for pair in _LOOKUPS for name in pair)
     ids = engine_ids(engines) if engines else ()
+    if engines and not any(_has_a_pair(table, labels) for labels in engines):
+        raise PageRefused(f"The page is incomplete: it has one of {LOOKED_FOR} and its hits without the other.")
     reader = _Reader(page, table, alone=len(engines) == 1)
     return tuple(
         reader.sample(engine, labels, at_s=at_s, monotonic_s=monotonic_s)
         for engine, labels in zip(ids, engines, strict=True)
     )
+
+
+def _has_a_pair(table: MetricTable, labels: EngineLabels) -> bool:
+    return any(all(table.series(name, labels) for name in pair) for pair in _LOOKUPS)
 
 
 def _best_spellings(page: Page) -> Mapping[str, tuple[Series, ...]]:
@@ -113,7 +123,7 @@ class _Reader:
                 spelling=spelling,
             )
             return lookups, self._flags(spelling, lookups)
-        return None, ()
+        return None, (flags.UNREADABLE_LOOKUPS,)
 
     def _flags(self, spelling: str, lookups: LookupCounters) -> tuple[str, ...]:
         found = []

@@ -58,6 +58,6 @@ def replay_command(
 def _nothing_readable(recording: Path, result: Replay) -> str:
     reasons = {failed.reason: None for target in result.targets.values() for failed in target.history.failed}
     return (
-        f"no page of {recording} could be read: {next(iter(reasons), 'it holds no body')}; "
+        f"no page of {recording} could be read: {next(iter(reasons), 'it holds no body').rstrip('.')}; "
         "record the engines' own /metrics pages as text."
     )

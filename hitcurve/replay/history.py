@@ -66,6 +66,8 @@ class EngineHistory:
     labels: Mapping[str, str]
     intervals: list[Interval] = field(default_factory=list)
     states: StateHistory = field(default_factory=StateHistory)
+    odd: tuple[str, ...] = ()
+    """Flags of scrapes that brought no interval; the next one spans them."""
 
 
 class TargetHistory:
@@ -87,6 +89,7 @@ class TargetHistory:
             self.failed.append(FailedScrape(at_s, readings[0].failure or "unknown"))
         for reading in readings:
             self._add_engine(reading)
+        parts = [part for reading in readings if (part := self._interval(reading)) is not None]
         for gone in self.engines.keys() - {reading.engine for reading in readings}:
             self.engines[gone].states.lose()
         rates = {rate.window_s: rate for rate in total_windows(readings)}
@@ -96,7 +99,6 @@ class TargetHistory:
             self.states.lose()
         elif states:
             self.states.add(at_s, min(states, key=lambda state: _WORST_FIRST.index(state.state)))
-        parts = [reading.interval for reading in readings if reading.interval is not None]
         interval = total_interval(parts)
         if interval is not None:
             # An engine that was missing for a scrape brings older traffic; the target was read all the while.
@@ -113,9 +115,20 @@ class TargetHistory:
         engine = self.engines.setdefault(reading.engine, EngineHistory(reading.labels))
         if reading.up:
             engine.labels = reading.labels
-        if reading.interval is not None:
-            engine.intervals.append(reading.interval)
         if not reading.up:
             engine.states.lose()
         elif reading.state is not None:
             engine.states.add(reading.at_s, reading.state)
+
+    def _interval(self, reading: Reading) -> Interval | None:
+        """The interval of a reading, with the flags of the scrapes before it that brought none."""
+        engine = self.engines.get(reading.engine)
+        if engine is None:
+            return None
+        if reading.interval is None:
+            engine.odd = tuple(dict.fromkeys((*engine.odd, *reading.flags)))
+            return None
+        interval = replace(reading.interval, flags=tuple(dict.fromkeys((*engine.odd, *reading.interval.flags))))
+        engine.odd = ()
+        engine.intervals.append(interval)
+        return interval

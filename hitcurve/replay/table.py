@@ -1,6 +1,6 @@
 """A replay for people: a table of engines per target, then what happened to it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Final
 
@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from hitcurve.curve import Episode
 from hitcurve.flags import ALL_FLAGS
 from hitcurve.monitor import total_interval
 from hitcurve.reading import UNHEALTHY_STATES, CurveState, Interval
@@ -23,7 +24,7 @@ _NUMBERS: Final = ("hit rate", "tokens looked up", "restarts")
 
 
 def print_replay(replay: Replay, console: Console) -> None:
-    """Print each target: its engines, then cuts, failures, oddities and incidents."""
+    """Print each target: its engines, then what happened to them in order of time."""
     for number, (name, target) in enumerate(replay.targets.items()):
         if number:
             console.print()
@@ -32,8 +33,8 @@ def print_replay(replay: Replay, console: Console) -> None:
             console.print(_engines(target))
         else:
             console.print("  [red]no page was readable[/]")
-        for event in _events(target):
-            console.print(f"  {event}")
+        for at_s, event in _events(target):
+            console.print(f"  {_moment(at_s)}  {event}", soft_wrap=True)
 
 
 def _engines(target: ReplayedTarget) -> Table:
@@ -71,21 +72,44 @@ def _state(state: CurveState | None) -> str:
     return f"[red]{text}[/]" if state.state in UNHEALTHY_STATES else text
 
 
-def _events(target: ReplayedTarget) -> Iterator[str]:
+def _events(target: ReplayedTarget) -> list[tuple[float, str]]:
+    """What happened, in order of time."""
     history = target.history
-    for cut in history.cuts:
-        if cut.kind != "start":
-            yield f"{_moment(cut.at_s)}  {cut.kind}"
-    for failed in history.failed:
-        yield f"{_moment(failed.at_s)}  scrape failed: {escape(failed.reason)}"
-    for flag in dict.fromkeys(flag for interval in history.intervals for flag in interval.flags):
-        at_s = next(interval.to_s for interval in history.intervals if flag in interval.flags)
-        yield f"{_moment(at_s)}  {flag}: {ALL_FLAGS[flag]}"
-    for engine, episodes in target.episodes.items():
-        for episode in episodes:
-            until = "still going on" if episode.to_s is None else f"until {_moment(episode.to_s)}"
-            lost = "" if episode.lost_tokens is None else f", {episode.lost_tokens:,.0f} tokens recomputed"
-            yield f"{_moment(episode.from_s)}  engine {escape(engine)}: {episode.cause}, {until}{lost}"
+    found: list[tuple[float, str]] = [(cut.at_s, cut.kind) for cut in history.cuts if cut.kind != "start"]
+    found += _in_short((failed.at_s, f"scrape failed: {escape(failed.reason)}") for failed in history.failed)
+    flagged = [(one.to_s, flag) for one in history.intervals for flag in one.flags]
+    found += _in_short((at_s, f"{flag}: {ALL_FLAGS[flag]}") for at_s, flag in flagged)
+    for name, engine in history.engines.items():
+        found += [
+            (at_s, f"engine {escape(name)}: {_state(state)}{_rate_now(state)}")
+            for at_s, state in engine.states.transitions
+        ]
+    for name, episodes in target.episodes.items():
+        found += [(episode.from_s, f"engine {escape(name)}: {_incident(episode)}") for episode in episodes]
+    return sorted(found, key=lambda event: event[0])
+
+
+def _in_short(events: Iterable[tuple[float, str]]) -> list[tuple[float, str]]:
+    """Each text once, at its first time, with how often it came and when last."""
+    times: dict[str, list[float]] = {}
+    for at_s, text in events:
+        times.setdefault(text, []).append(at_s)
+    return [
+        (when[0], text if len(when) == 1 else f"{text} ({len(when):,} times, last {_moment(when[-1])})")
+        for text, when in times.items()
+    ]
+
+
+def _rate_now(state: CurveState) -> str:
+    rate = state.evidence.get("rate")
+    return f", hit rate {rate:.3f}" if isinstance(rate, float) else ""
+
+
+def _incident(episode: Episode) -> str:
+    until = "still going on" if episode.to_s is None else f"until {_moment(episode.to_s)}"
+    depth = "" if episode.depth is None else f", {100 * episode.depth:.1f} points deep"
+    lost = "" if episode.lost_tokens is None else f", {episode.lost_tokens:,.0f} tokens recomputed"
+    return f"incident, cause {episode.cause}, {until}{depth}{lost}"
 
 
 def _moment(at_s: float) -> str:

@@ -38,7 +38,8 @@ def refused(body: bytes | str, content_type: str | None = None) -> str:
         ("\n  <html></html>", "is HTML"),
         ('{"detail": "Not Found"}', "is JSON"),
         ("Internal Server Error", "is not a metrics page in the Prometheus text format"),
-        (b"\x1f\x8b\x08\x00\xff\xfe", "is not UTF-8 text"),
+        (b"\x1f\x8b\x08\x00\xff\xfe", "is packed with gzip; unpack it"),
+        (b"vllm:\xff\xfe 1\n", "is not UTF-8 text"),
         (PAGE[:-1], "is cut off: it does not end with a line feed"),
         (PAGE.replace(" 40.0", " forty"), "line 5 is not a sample"),
         (PAGE.replace('"} 100.0', " 100.0"), "line 3 is not a sample"),
@@ -53,20 +54,28 @@ def test_refusals(body: bytes | str, words: str) -> None:
 
 def test_openmetrics_must_end_with_eof() -> None:
     assert "does not end with '# EOF'" in refused(PAGE, OPENMETRICS)
-    assert len(read_page(PAGE + "# EOF\n", OPENMETRICS, at_s=0, monotonic_s=0)) == 1
+    assert "does not end with '# EOF'" in refused(PAGE + "x # EOF\n", OPENMETRICS)
+    for end in ("# EOF\n", "# EOF", "# EOF\r\n"):
+        assert len(read_page(PAGE + end, OPENMETRICS, at_s=0, monotonic_s=0)) == 1
+    assert len(read_page(PAGE + "# EOF", None, at_s=0, monotonic_s=0)) == 1
+
+
+def test_a_byte_order_mark_hides_nothing() -> None:
+    first_line = PAGE[PAGE.index("\nvllm") + 1 :]
+    (sample,) = read_page(b"\xef\xbb\xbf" + first_line.encode(), None, at_s=0, monotonic_s=0)
+    assert sample.lookups is not None
 
 
 @given(st.integers(0, len(PAGE) - 1))
 def test_a_cut_page_is_refused_or_whole_up_to_the_cut(end: int) -> None:
-    """A cut between lines cannot be seen in the classic format; a cut anywhere else must be."""
+    """A cut between lines that leaves the pair whole cannot be seen in the classic format; any other must be."""
     cut = PAGE[:end]
     if cut.endswith("\n") and "hits_total{" in cut:
         (sample,) = read_page(cut, None, at_s=0, monotonic_s=0)
         assert sample.lookups is not None
         assert (sample.lookups.queries, sample.lookups.hits) == (100, 40)
     elif cut.endswith("\n") and "queries_total{" in cut:
-        (sample,) = read_page(cut, None, at_s=0, monotonic_s=0)
-        assert sample.lookups is None
+        assert "is incomplete" in refused(cut)
     else:
         assert refused(cut)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from hitcurve import flags
-from hitcurve.readers import read_page
+from hitcurve.readers import PageRefused, read_page
 from hitcurve.sample import AdapterActivity, EngineSample, LookupCounters, ServedCounters
 
 NEW = "vllm:prefix_cache_queries_total"
@@ -94,11 +94,18 @@ def test_volume_tells_that_the_old_name_counts_tokens() -> None:
 
 @pytest.mark.parametrize("value", ["NaN", "+Inf", "-1", "1e253"])
 def test_a_counter_that_is_no_count_is_unknown(value: str) -> None:
-    assert sample(f"{NEW}{{{LABELS}}} 100", f"vllm:prefix_cache_hits_total{{{LABELS}}} {value}").lookups is None
+    found = sample(f"{NEW}{{{LABELS}}} 100", f"vllm:prefix_cache_hits_total{{{LABELS}}} {value}")
+    assert (found.lookups, found.flags) == (None, (flags.UNREADABLE_LOOKUPS,))
 
 
-def test_hits_that_are_not_printed_are_unknown_not_zero() -> None:
-    assert sample(f"{NEW}{{{LABELS}}} 100").lookups is None
+@pytest.mark.parametrize("number", [0, 1])
+def test_half_a_pair_is_no_page_and_of_several_engines_one_without_a_value(number: int) -> None:
+    half = pair()[number]
+    with pytest.raises(PageRefused, match="is incomplete"):
+        sample(half)
+    found = {one.engine: one for one in samples(half, *pair(labels='engine="1",model_name="m"'))}
+    assert (found["0"].lookups, found["0"].flags) == (None, (flags.UNREADABLE_LOOKUPS,))
+    assert (found["1"].lookups, found["1"].flags) == (LookupCounters(100, 40, spelling=NEW), ())
 
 
 def test_start_time_is_the_creation_of_the_counters_else_that_of_the_process() -> None:

@@ -229,8 +229,58 @@ def test_the_table(record: Callable[..., Path], run: Run) -> None:
         A,
         "engine state hit rate tokens looked up restarts curve, 0 to 1",
         "0 cold (restart) 0.732 2,050 1 ▅·▁█",
-        "45 s restart",
+        "0 s engine 0: cold",
     ]
+    assert lines[4:] == [
+        "45 s restart",
+        "45 s engine 0: cold (restart), hit rate 0.000",
+        "45 s engine 0: incident, cause restart, still going on",
+    ]
+
+
+def test_the_table_tells_what_happened_in_order_and_repeats_nothing(record: Callable[..., Path], run: Run) -> None:
+    pages: list[str | None] = [
+        None,
+        page(100, 50),
+        None,
+        None,
+        page(200, 100),
+        page(300, 120).replace("120", "NaN"),
+    ]
+    pages += [page(400, 150), page(500, 900)]
+    folder = record([(entry(15 * at, status=200 if text else 503), text) for at, text in enumerate(pages)])
+    document = json.loads(run(folder, "--json")[1])["targets"][A]
+    # The scrape without a count brought no interval; the one over it says so.
+    assert [one["flags"] for one in document["intervals"]] == [
+        [],
+        ["unreadable_lookups"],
+        ["hits_exceed_queries"],
+    ]
+    assert run(folder)[1].splitlines()[3:] == [
+        "  0 s  scrape failed: HTTP 503 (3 times, last 45 s)",
+        "  15 s  engine 0: cold",
+        "  90 s  unreadable_lookups: one of the two lookup counters is missing or no count; nothing was taken "
+        "from the engine",
+        "  105 s  hits_exceed_queries: more hits than queries in this interval: the page was read between two "
+        "increments",
+    ]
+
+
+def test_an_incident_in_the_table_has_cause_end_depth_and_cost(record: Callable[..., Path], run: Run) -> None:
+    hits, pages = 0.0, []
+    for number in range(60):
+        hits += 900 if not 40 <= number < 44 else 0
+        pages.append(page(1000 * number, int(hits), request_success_total=10 * number))
+    folder = record([(entry(15 * number), text) for number, text in enumerate(pages)])
+    (episode,) = json.loads(run(folder, "--json")[1])["targets"][A]["episodes"]
+    assert (episode["from_s"], episode["lost_tokens"]) == (39 * 15, pytest.approx(4 * 900, rel=0.05))
+    until = f"until {episode['to_s']:g} s, {100 * episode['depth']:.1f} points deep"
+    cost = f"{episode['lost_tokens']:,.0f} tokens recomputed"
+    events = [line for line in run(folder)[1].splitlines() if line.startswith("  ") and " s  " in line]
+    assert f"  585 s  engine 0: incident, cause unknown, {until}, {cost}" in events
+    times = [float(event.split()[0]) for event in events]
+    assert times == sorted(times)
+    assert any("engine 0: collapsed (unknown), hit rate" in event for event in events)
 
 
 def test_the_table_prints_unix_times_as_dates(record: Callable[..., Path], run: Run) -> None:
