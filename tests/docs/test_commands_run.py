@@ -11,11 +11,13 @@ import json
 import os
 import pty
 import re
+import select
 import shlex
 import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -192,22 +194,38 @@ def serves(command: str, folder: Path, environment: Mapping[str, str]) -> None:
 def views(command: str, folder: Path, environment: Mapping[str, str]) -> tuple[int, str]:
     """The live view, in a terminal: shown, then left with a key."""
     ours, theirs = pty.openpty()
-    shown = b""
     with subprocess.Popen(
         shlex.split(command), cwd=folder, env=environment, stdin=theirs, stdout=theirs, stderr=theirs
     ) as view:
         os.close(theirs)
-        while b"Quit" not in shown:
-            shown += os.read(ours, 65536)
-        os.write(ours, b"q")
-        while view.poll() is None:
-            try:
-                os.read(ours, 65536)
-            except OSError:
-                break
-        code = view.wait(DEADLINE_S)
-    os.close(ours)
-    return code, ""
+        try:
+            shown = read_until(b"Quit", ours)
+            os.write(ours, b"q")
+            read_until(None, ours)
+            code = view.wait(DEADLINE_S)
+        finally:
+            view.kill()
+            os.close(ours)
+    return code, shown.decode(errors="replace")
+
+
+def read_until(word: bytes | None, terminal: int) -> bytes:
+    """What comes from a terminal up to ``word``, or up to its end without one, within the deadline."""
+    shown, until_s = b"", time.monotonic() + DEADLINE_S
+    while word is None or word not in shown:
+        left_s = max(until_s - time.monotonic(), 0.0)
+        assert left_s, f"too late, after: {shown[-400:]!r}"
+        assert select.select([terminal], [], [], left_s)[0], f"too late, after: {shown[-400:]!r}"
+        try:
+            came = os.read(terminal, 65536)
+        except OSError:
+            # Linux says so where the other side has closed the terminal.
+            came = b""
+        if not came:
+            assert word is None, f"ended without {word!r}: {shown[-400:]!r}"
+            break
+        shown += came
+    return shown
 
 
 def streams(command: str, folder: Path, environment: Mapping[str, str]) -> tuple[int, str]:
