@@ -5,7 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 from hitcurve_chaos.calls import NoAnswer, Transport
-from hitcurve_chaos.engine_counters import read_counters, wait_until
+from hitcurve_chaos.clock import wait_until
+from hitcurve_chaos.engine_counters import read_counters
 from hitcurve_chaos.engine_page import page_text
 from hitcurve_chaos.opened import Drivers
 from hitcurve_chaos.probe import Probe

@@ -1,14 +1,13 @@
 """What an engine's own page says right now, for scenarios that compare it with what they sent."""
 
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hitcurve.readers import PageRefused, read_page
 from hitcurve_chaos.engine_page import scrape_engine, summed, text_of
 from hitcurve_chaos.targets import Target
 
-__all__ = ["EngineCounters", "read_counters", "wait_until"]
+__all__ = ["EngineCounters", "read_counters"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,21 +56,6 @@ def read_counters(target: Target, engine: str | None = None) -> EngineCounters |
         start_time_s=max((s.start_time_s for s in samples if s.start_time_s is not None), default=None),
         resident_bytes=summed(text, "process_resident_memory_bytes"),
     )
-
-
-def wait_until(
-    done: Callable[[], bool],
-    within_s: float,
-    *,
-    sleep: Callable[[float], None] = time.sleep,
-    every_s: float = 0.05,
-) -> bool:
-    """Ask ``done`` until it says yes; False when it did not within ``within_s`` seconds."""
-    for _ in range(max(1, round(within_s / every_s))):
-        if done():
-            return True
-        sleep(every_s)
-    return done()
 
 
 def _sum(values: Iterable[float | None]) -> float | None:

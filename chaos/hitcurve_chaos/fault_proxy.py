@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import http.client
 import random
+import ssl
 import struct
 import threading
 from collections.abc import Iterator
@@ -37,21 +39,28 @@ class Weather:
 
 
 class FaultProxy:
-    """Listens on this machine and passes connections on to ``upstream`` (a URL), through ``weather``."""
+    """Listens on this machine and passes connections on to ``upstream`` (a URL), through ``weather``.
+
+    It speaks plain HTTP to clients also where ``upstream`` is https.
+    """
 
     def __init__(self, upstream: str, randomness: random.Random) -> None:
         address = urlsplit(upstream)
-        self._host, self._port = address.hostname or "127.0.0.1", address.port or 80
+        self._tls = ssl.create_default_context() if address.scheme == "https" else None
+        self._host = address.hostname or "127.0.0.1"
+        self._port = address.port or (http.client.HTTPS_PORT if self._tls else http.client.HTTP_PORT)
+        self._path = address.path
         self._random = randomness
         self._open: set[asyncio.Task[None]] = set()
         self.weather = Weather()
         """Read anew for every piece, so it may change while connections are open."""
         self.url = ""
+        """Its address, with the path of ``upstream``."""
 
     async def serve(self, ready: threading.Event, ending: asyncio.Event) -> None:
         """Serve until ``ending``; ``url`` is known once ``ready`` is set."""
         server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
-        self.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        self.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}{self._path}"
         ready.set()
         await ending.wait()
         # What was accepted a moment ago must begin first: Python 3.11 fails to close it otherwise.
@@ -78,7 +87,7 @@ class FaultProxy:
         if self.weather.black_hole or self.weather.reset:
             await self._spoil(reader, writer)
             return
-        up_reader, up_writer = await asyncio.open_connection(self._host, self._port)
+        up_reader, up_writer = await asyncio.open_connection(self._host, self._port, ssl=self._tls)
         there = asyncio.create_task(self._there(reader, up_writer))
         try:
             await self._back(up_reader, writer)

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+from hitcurve_chaos.clock import wait_until
 from hitcurve_chaos.conclusion import NOT_RESTORED
 from hitcurve_chaos.drivers.driver import Driver, DriverFailed
-from hitcurve_chaos.engine_counters import wait_until
 from hitcurve_chaos.faults.fault import Undo
 from hitcurve_chaos.interrupts import held_back
 from hitcurve_chaos.journal import Journal
@@ -42,7 +42,7 @@ def revive(run: ScenarioRun, driver: Driver | None, why_none: str, journal: Jour
             driver.start()
         except DriverFailed as error:
             return Undo(False, str(error))
-        if not wait_until(_answers(bench), bench.settings["recover_within"], sleep=bench.clock.sleep, every_s=1.0):
+        if not wait_until(_answers(bench), bench.settings["recover_within"], clock=bench.clock, every_s=1.0):
             return Undo(False, "the engine was started again and completes no request")
     return Undo(True, "the engine was started again")
 

@@ -34,7 +34,8 @@ def read_stream(
     Never raises for what the other side does.
     """
     address = urlsplit(engine)
-    connection = http.client.HTTPConnection(address.hostname or "", address.port or 80, timeout=timeout_s)
+    kind = http.client.HTTPSConnection if address.scheme == "https" else http.client.HTTPConnection
+    connection = kind(address.hostname or "", address.port, timeout=timeout_s)
     events, whole = 0, False
     try:
         connection.request(

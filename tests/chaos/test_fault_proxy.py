@@ -2,10 +2,13 @@
 
 import http.client
 import random
+import ssl
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -32,12 +35,47 @@ class Stream(BaseHTTPRequestHandler):
         """Quiet."""
 
 
+class QuietServer(ThreadingHTTPServer):
+    """Tells nobody of clients that hang up."""
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Quiet."""
+
+
 @pytest.fixture(scope="module")
 def upstream() -> Iterator[str]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Stream)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture
+def upstream_https(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The same behind TLS and a path, 404 outside of it; its certificate is trusted."""
+
+    class BelowAPath(Stream):
+        def do_POST(self) -> None:
+            if self.path == "/engines/one/v1/completions":
+                super().do_POST()
+            else:
+                self.send_error(404)
+
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+    command += ["-keyout", str(key), "-out", str(certificate), "-subj", "/CN=localhost", "-days", "2"]
+    subprocess.run([*command, "-addext", "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True)
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    server = QuietServer(("127.0.0.1", 0), BelowAPath)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield f"https://127.0.0.1:{server.server_address[1]}/engines/one"
     server.shutdown()
     thread.join()
     server.server_close()
@@ -94,6 +132,19 @@ def test_weather_changes_for_connections_to_come(proxy: FaultProxy) -> None:
 def test_a_client_that_hangs_up_leaves_the_proxy_alive(proxy: FaultProxy) -> None:
     assert read_stream(proxy.url, {}, {}, hang_up_after=2).events == 2
     assert read_stream(proxy.url, {}, {}).whole
+
+
+def test_an_engine_behind_https_and_a_path_is_reached(
+    upstream_https: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert read_stream(upstream_https, {}, {}).whole
+    with fault_proxy(upstream_https, random.Random(1)) as proxy:
+        assert read_stream(proxy.url, {}, {}).whole
+        proxy.weather = Weather(cut_after_bytes=900)
+        assert not read_stream(proxy.url, {}, {}).whole
+    monkeypatch.delenv("SSL_CERT_FILE")
+    refused = read_stream(upstream_https, {}, {})
+    assert (refused.whole, "certificate" in str(refused.reason)) == (False, True)
 
 
 def test_after_the_block_nothing_listens(upstream: str) -> None:

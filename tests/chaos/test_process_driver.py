@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 from hitcurve_chaos.calls import HttpTransport
-from hitcurve_chaos.clock import SystemClock
+from hitcurve_chaos.clock import SystemClock, wait_until
 from hitcurve_chaos.drivers.driver import DriverFailed
 from hitcurve_chaos.drivers.pid_file import PidFileProcess
 from hitcurve_chaos.drivers.processes import descendants, environment_of, start_ticks, state_of
-from hitcurve_chaos.engine_counters import wait_until
 from hitcurve_chaos.journal import JournalFile
 from hitcurve_chaos.recover import recover
 from hitcurve_chaos.targets import Target, describe

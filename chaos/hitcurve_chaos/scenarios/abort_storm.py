@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from hitcurve_chaos.engine_counters import wait_until
+from hitcurve_chaos.clock import wait_until
 from hitcurve_chaos.faults.drill import Numbers
 from hitcurve_chaos.faults.fault import Injection
 from hitcurve_chaos.hypothesis import AtLeast, AtMost, Expectation

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from functools import partial
 
+from hitcurve_chaos.clock import wait_until
 from hitcurve_chaos.correctness import Correctness
-from hitcurve_chaos.engine_counters import wait_until
 from hitcurve_chaos.engine_page import page_text, summed
 from hitcurve_chaos.faults.drill import Numbers
 from hitcurve_chaos.faults.fault import Injection
@@ -48,7 +48,7 @@ class _Rounds:
             readings.append(_read(self._bench))
             return readings[-1] is not None and readings[-1:] == readings[-2:-1]
 
-        wait_until(still, _SETTLE_S, sleep=self._bench.clock.sleep, every_s=1.0)
+        wait_until(still, _SETTLE_S, clock=self._bench.clock, every_s=1.0)
         self._before = readings[-1]
 
     def ask(self, when: str) -> float | None:

@@ -3,7 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-from hitcurve_chaos.engine_counters import wait_until
+from hitcurve_chaos.clock import wait_until
 from hitcurve_chaos.fault_proxy import FaultProxy, Weather, fault_proxy
 from hitcurve_chaos.faults.drill import Numbers
 from hitcurve_chaos.faults.fault import Injection

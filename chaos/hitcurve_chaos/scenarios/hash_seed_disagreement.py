@@ -7,7 +7,7 @@ from functools import partial
 from hitcurve.errors import UsageError
 from hitcurve.hashing import none_hash
 from hitcurve_chaos.calls import NoAnswer
-from hitcurve_chaos.engine_counters import wait_until
+from hitcurve_chaos.clock import wait_until
 from hitcurve_chaos.engine_page import page_text
 from hitcurve_chaos.faults.drill import Numbers
 from hitcurve_chaos.faults.fault import Injection

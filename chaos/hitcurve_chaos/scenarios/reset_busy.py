@@ -6,7 +6,8 @@ long after the engine behind it is idle. The engine itself must have refused the
 
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from hitcurve_chaos.engine_counters import EngineCounters, wait_until
+from hitcurve_chaos.clock import wait_until
+from hitcurve_chaos.engine_counters import EngineCounters
 from hitcurve_chaos.faults.drill import Numbers
 from hitcurve_chaos.faults.fault import Injection
 from hitcurve_chaos.hypothesis import AtLeast, AtMost, Expectation, OneOf

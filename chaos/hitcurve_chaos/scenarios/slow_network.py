@@ -23,6 +23,7 @@ def _act(bench: Bench, numbers: Numbers) -> Injection:
     computed = checking.first_ever(prompt, "a first-ever prompt")
     direct = [checking.ask(prompt) for _ in range(_REQUESTS)]
     with fault_proxy(bench.target.engine, bench.randomness) as proxy:
+        numbers["answered_through_proxy"] = int(checking.probe.ask(prompt, engine=proxy.url).completed)
         proxy.weather = Weather(latency_s, float(bench.settings["jitter"]), _MODEST_BYTES_PER_S)
         slow = bench.probe.ask_all(
             [partial(checking.ask, prompt, engine=proxy.url) for _ in range(_REQUESTS)], at_once=4
@@ -46,7 +47,10 @@ SLOW_NETWORK = drill(
         Expectation("failed", "requests that failed", AtMost(0)),
         Expectation("cached_tokens", "tokens served from the cache over the slow way", AtLeast(1)),
     ),
-    conditions=(Expectation("slower_by_s", "seconds that requests took longer", AtLeast(0.01)),),
+    conditions=(
+        Expectation("answered_through_proxy", "whether a request through the proxy was answered", AtLeast(1)),
+        Expectation("slower_by_s", "seconds that requests took longer", AtLeast(0.01)),
+    ),
     parameters=(
         Parameter("latency", "duration", 0.1, "added to each piece of an answer", least=0.02),
         Parameter("jitter", "duration", 0.05, "up to so much more"),

@@ -3,8 +3,8 @@
 from hitcurve.errors import HitcurveError
 from hitcurve.reading import Reading, reading_from_json
 from hitcurve_chaos.calls import NoAnswer
+from hitcurve_chaos.clock import wait_until
 from hitcurve_chaos.demo.exporter import start_exporter
-from hitcurve_chaos.engine_counters import wait_until
 from hitcurve_chaos.fault_proxy import Weather, fault_proxy
 from hitcurve_chaos.faults.drill import Numbers
 from hitcurve_chaos.faults.fault import Injection
