@@ -8,11 +8,19 @@ from typing import Any
 import pytest
 import yaml
 
+from hitcurve_dashboards.boards.fleet import FLEET
 from hitcurve_dashboards.build import built
+from hitcurve_dashboards.grafana.document import as_document
+from hitcurve_dashboards.lint.dashboards import dashboard_problems
 from hitcurve_dashboards.lint.expressions import expression_problems
+from hitcurve_dashboards.lint.rules import recorded_names
 from hitcurve_dashboards.names import known_metrics
+from hitcurve_dashboards.rules.document import rule_groups
 
-KNOWN = known_metrics() | {"kvprobe_evictions_total": "counter", "sglang:cache_hit_rate": "gauge"}
+KNOWN = known_metrics(recorded_names(rule_groups())) | {
+    "kvprobe_evictions_total": "counter",
+    "sglang:cache_hit_rate": "gauge",
+}
 FILES = ("DR-01", "DR-03", "DR-05", "DR-06", "DR-10", "DR-15")
 NAMED = {
     "DR-01": {1: "shows the time since start"},
@@ -106,14 +114,14 @@ def test_dr_06_only_the_busy_one_is_judged(
 def test_dr_12_a_day_is_weighted_by_its_tokens(rule_files: list[Path], tmp_path: Path, promtool: str) -> None:
     """0.9 of 10 tokens a minute for ten minutes, then 0.1 of 990: 0.108, where the mean of the ratios is 0.5."""
     series = {
-        'vllm:prefix_cache_queries_total{instance="a",model_name="m"}': "0+10x10 100+990x10",
-        'vllm:prefix_cache_hits_total{instance="a",model_name="m"}': "0+9x10 90+99x10",
+        'vllm:prefix_cache_queries_total{instance="a",model_name="m"}': "0x10 0+10x10 100+990x10 10000x10",
+        'vllm:prefix_cache_hits_total{instance="a",model_name="m"}': "0x10 0+9x10 90+99x10 1080x10",
     }
-    over_time = "sum_over_time(instance_engine:vllm_{}_tokens:rate5m[20m])"
+    over_time = "sum_over_time(instance_engine:vllm_{}_tokens:rate5m[40m])"
     asked = {
-        "expr": f"round({over_time.format('hit')} / {over_time.format('query')}, 0.1)",
-        "eval_time": "20m",
-        "exp_samples": [{"labels": '{instance="a",model_name="m"}', "value": 0.1}],
+        "expr": f"round({over_time.format('hit')} / {over_time.format('query')}, 0.001)",
+        "eval_time": "40m",
+        "exp_samples": [{"labels": '{instance="a",model_name="m"}', "value": 0.108}],
     }
     test = {
         "interval": "1m",
@@ -155,6 +163,56 @@ def test_dr_12_a_day_is_weighted_by_its_tokens(rule_files: list[Path], tmp_path:
 def test_cases_without_files_are_named(case: str, expr: str, words: str) -> None:
     problems = expression_problems(expr, KNOWN)
     assert any(words in problem for problem in problems), problems
+
+
+LATENCY = "vllm:time_to_first_token_seconds"
+HITS, QUERIES = "vllm:prefix_cache_hits_total", "vllm:prefix_cache_queries_total"
+RATE = f"sum(rate({HITS}[5m])) / (sum(rate({QUERIES}[5m])) > 0)"
+
+
+@pytest.mark.parametrize(
+    ("case", "expr", "words"),
+    [
+        ("DR-01", f"sum({HITS}) / (sum({QUERIES} > 0) > 0)", "shows the time since start"),
+        ("DR-01", f"delta({HITS}[5m]) / (delta({QUERIES}[5m]) > 0)", "shows the time since start"),
+        ("DR-02", f"histogram_quantile(0.9, sum by (le) ({LATENCY}_bucket))", "shows the time since start"),
+        ("DR-02", f"sum(increase({LATENCY}_sum[5m])) / {LATENCY}_count", "shows the time since start"),
+        ("DR-03", f"rate((sum by (model_name) ({HITS}))[5m:15s])", "rate of a sum"),
+        ("DR-03", "increase(model:vllm_hit_tokens:rate5m[5m])", "is recorded and no counter"),
+        ("DR-04", "sum(sglang:cache_hit_rate)", "sum of ratios"),
+        ("DR-04", "deriv(sum(sglang:cache_hit_rate)[5m:])", "sum of ratios"),
+        ("DR-05", f"avg by (model_name) (rate({HITS}[5m]) / (rate({QUERIES}[5m]) > 0))", "avg of ratios"),
+        ("DR-05", "sum(hitcurve_hit_rate_ratio) / (count(hitcurve_hit_rate_ratio) > 0)", "sum of ratios"),
+        ("DR-06", RATE.replace("> 0", "> bool 0"), "divides by 0 or 1"),
+        ("DR-06", f"{RATE} or vector(0)", "no traffic is shown as a number"),
+        ("DR-09", "model:vllm_query_tokens:rate5m / (model:vllm_hit_tokens:rate5m > 0)", "upside down"),
+        ("DR-09", f"sum(increase({QUERIES}[1h])) / (sum(increase({HITS}[1h])) > 0)", "upside down"),
+        ("DR-10", "vllm:kv_cache_usage_perc * on (instance, model_name) group_left (block_size) "
+                  "vllm:cache_config_info", "has no label model_name"),
+        ("DR-10", "vllm:kv_cache_usage_perc * vllm:cache_config_info", "join it on instance and engine"),
+        ("DR-11", RATE.replace(HITS, f'{HITS}{{engine="0"}}'), "label on one side only: engine"),
+        ("DR-11", RATE.replace(QUERIES, f'{QUERIES}{{job!="b"}}'), "label on one side only: job"),
+        ("DR-12", "sum_over_time(hitcurve_hit_rate_ratio[1h]) / count_over_time(hitcurve_hit_rate_ratio[1h])",
+         "sum_over_time of a ratio"),
+        ("DR-12", f"max_over_time(({RATE})[1h:1m])", "max_over_time of a ratio"),
+        ("DR-14", f"increase({HITS}[ $__interval ])", "use $__rate_interval"),
+        ("DR-14", f"sum(irate({HITS}[$__interval_ms]))", "use $__rate_interval"),
+    ],
+)  # fmt: skip
+def test_variations_of_the_cases_are_named(case: str, expr: str, words: str) -> None:
+    problems = expression_problems(expr, KNOWN)
+    assert any(words in problem for problem in problems), problems
+
+
+def test_dr_10_the_right_join_is_left_alone() -> None:
+    joined = "vllm:kv_cache_usage_perc * on (instance, engine) group_left (block_size) vllm:cache_config_info"
+    assert expression_problems(joined, KNOWN) == []
+
+
+@pytest.mark.parametrize("key", ["__inputs", "__requires", "__elements"])
+def test_dr_08_what_an_export_leaves_behind_is_named(key: str) -> None:
+    document = {**as_document(FLEET), key: []}
+    assert any("exported for import" in problem for problem in dashboard_problems(document, KNOWN))
 
 
 def test_dr_08_no_data_source_is_left_to_be_resolved_by_an_import() -> None:

@@ -43,8 +43,8 @@ def all_panels(document: Document) -> Iterator[Document]:
 def _head(document: Document, known: Known) -> Iterator[str]:
     if not document.get("uid"):
         yield "no uid: links and bookmarks would break at each import"
-    if "__inputs" in document or document.get("id") is not None:
-        yield "exported for import (__inputs or an id): provisioning cannot resolve its data source"
+    if any(key.startswith("__") for key in document) or document.get("id") is not None:
+        yield "exported for import (__inputs, __requires or an id): provisioning cannot resolve its data source"
     if document.get("editable", True):
         yield "editable: changes made in the browser are lost at the next provisioning"
     if not document.get("description"):

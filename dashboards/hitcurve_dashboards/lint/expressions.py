@@ -15,7 +15,7 @@ __all__ = ["expression_problems", "spelling_problems"]
 
 RATES = ("rate", "irate", "increase")
 COUNTER_FUNCTIONS = (*RATES, "resets", "changes", "absent", "absent_over_time", "timestamp", "count_over_time")
-OVER_TIME = ("avg_over_time", "min_over_time", "max_over_time", "quantile_over_time")
+OVER_TIME = ("avg_over_time", "sum_over_time", "min_over_time", "max_over_time", "quantile_over_time")
 _INTERVAL = re.compile(r"\[\s*\$__interval")
 _RATIO_NAME = re.compile(r"(_ratio|_perc|:ratio_.*|cache_hit_rate)$")
 
@@ -123,10 +123,28 @@ def _keeps(aggregate: Any, label: str) -> bool:
 
 def _info_series_are_joined(tree: Any, known: Known) -> Iterator[str]:
     for found in selectors(tree):
-        if found.node.name in INFO_SERIES:
-            for matcher in found.node.matchers.matchers:
-                if matcher.name == "model_name":
-                    yield f"{found.node.name} has no label model_name; join it on instance and engine"
+        if found.node.name not in INFO_SERIES:
+            continue
+        cure = f"{found.node.name} has no label model_name; join it on instance and engine"
+        if any(matcher.name == "model_name" for matcher in found.node.matchers.matchers):
+            yield cure
+        for node in found.above:
+            if (
+                isinstance(node, promql_parser.BinaryExpr)
+                and str(node.op) == "*"
+                and not _by_replica(node.modifier)
+            ):
+                yield cure
+
+
+def _by_replica(modifier: Any) -> bool:
+    """Whether both sides are matched by the labels that tell one engine from another, and by no more."""
+    if modifier is None or modifier.matching is None:
+        return False
+    labels = set(modifier.matching.labels)
+    if modifier.matching.type == promql_parser.LabelModifierType.Include:
+        return {"instance", "engine"} <= labels and "model_name" not in labels
+    return "model_name" in labels and not labels & {"instance", "engine"}
 
 
 def _idle_stays_without_value(tree: Any, known: Known) -> Iterator[str]:

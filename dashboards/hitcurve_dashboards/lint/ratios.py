@@ -45,8 +45,11 @@ def _zero_guard(bottom: Any) -> Iterator[str]:
             yield "a number is added to the denominator: it turns idle into a rate of 0; write '> 0' instead"
             return
     inner = stripped(bottom)
-    bound = _number(inner.rhs) if isinstance(inner, promql_parser.BinaryExpr) and str(inner.op) == ">" else None
-    if bound is None or bound < 0:
+    guard = isinstance(inner, promql_parser.BinaryExpr) and str(inner.op) == ">"
+    bound = _number(inner.rhs) if guard else None
+    if guard and inner.modifier is not None and inner.modifier.return_bool:
+        yield "'> bool' in the denominator divides by 0 or 1; write '> 0'"
+    elif bound is None or bound < 0:
         yield "denominator without '> 0': no traffic shows as NaN"
 
 
