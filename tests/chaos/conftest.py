@@ -4,14 +4,18 @@ import importlib.util
 import json
 import math
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
+from hitcurve import cli
 from hitcurve.reading import CurveState, Reading, RequestWindowRate, WindowRate, as_json
-from hitcurve_chaos import engine_lock
+from hitcurve_chaos import carry_out, command, engine_lock
+from hitcurve_chaos.runner import run_planned
 
 
 @pytest.fixture(scope="session")
@@ -39,6 +43,59 @@ def _own_locks(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
 def world(scripted: ModuleType, tmp_path: Path) -> Any:
     """A world in which every scenario is ok."""
     return scripted.ScriptedWorld(tmp_path)
+
+
+TARGETS = """\
+targets:
+  - name: t
+    engine: http://127.0.0.1:1
+    model: m
+    exporter: http://127.0.0.1:1
+    load: {profile: shared-system-prompt, rate: 5}
+"""
+
+
+@pytest.fixture
+def targets(tmp_path: Path) -> str:
+    """A target file whose engine is the ``acted`` world."""
+    path = tmp_path / "targets.yaml"
+    path.write_text(TARGETS)
+    return str(path)
+
+
+@pytest.fixture
+def acted(scripted: ModuleType, world: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The world, in which ``hitcurve chaos run`` acts."""
+    tools = scripted.tools_of(world)
+    monkeypatch.setattr(carry_out, "run_planned", partial(run_planned, tools=tools))
+    for module in (carry_out, command):
+        monkeypatch.setattr(module, "HttpTransport", lambda: world)
+    return world
+
+
+@pytest.fixture
+def chaos() -> Callable[..., int]:
+    """``hitcurve chaos`` with these words; its exit code."""
+
+    def called(*words: str) -> int:
+        with pytest.raises(SystemExit) as ended:
+            cli.main(["chaos", *words])
+        code = ended.value.code
+        assert isinstance(code, int)
+        return code
+
+    return called
+
+
+@pytest.fixture
+def run_chaos(chaos: Callable[..., int], acted: Any, targets: str) -> Callable[..., int]:
+    """``hitcurve chaos run`` in the world, with short times and further words; its exit code."""
+
+    def called(*words: str) -> int:
+        times = ["--baseline", "5s", "--hold", "6s", "--recover-within", "20s", "--seed", "7"]
+        return chaos("run", "--targets", targets, "--out", str(acted.folder), *times, *words)
+
+    return called
 
 
 START = 1_760_000_000.0
