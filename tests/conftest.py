@@ -2,9 +2,13 @@
 
 import gzip
 import os
+import shutil
 import socket
 import struct
+import subprocess
+import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -13,6 +17,8 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from hitcurve.child import ChildProcess
 
 # No test passes or fails by the clock: the first draw of a text alone takes a second on a fresh checkout.
 settings.register_profile("hitcurve", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -141,3 +147,36 @@ def otlp_receiver() -> Iterator[OtlpReceiver]:
     server.shutdown()
     server.server_close()
     thread.join()
+
+
+DOCKER_START_S = 20.0
+
+
+@pytest.fixture(scope="module")
+def docker_engine() -> Iterator[str]:
+    """The address of a Docker Engine: the one that runs, else one of our own."""
+    if shutil.which("docker") is None:
+        pytest.skip("no Docker here; on Debian it is the package docker.io")
+    running = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")
+    if _docker_answers(running):
+        yield running
+        return
+    if shutil.which("dockerd") is None or os.getuid() != 0:
+        pytest.skip("no Docker Engine runs, and none can be started without dockerd and root")
+    with tempfile.TemporaryDirectory(prefix="hitcurve-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        address = f"unix://{folder}/d.sock"
+        places = [f"--data-root={folder}/data", f"--exec-root={folder}/exec", f"--pidfile={folder}/pid"]
+        # Where CAP_SYS_RESOURCE is missing, limits cannot be raised to the engine's own default.
+        command = ["dockerd", "-H", address, *places, "--default-ulimit", "nofile=1024:4096"]
+        with ChildProcess("dockerd", command, folder / "dockerd.log") as daemon:
+            deadline = time.monotonic() + DOCKER_START_S
+            while not _docker_answers(address):
+                if time.monotonic() > deadline or not daemon.running:
+                    pytest.skip(f"dockerd does not start here: {(folder / 'dockerd.log').read_text()[-300:]}")
+                time.sleep(0.2)
+            yield address
+
+
+def _docker_answers(address: str) -> bool:
+    return subprocess.run(["docker", "-H", address, "info"], capture_output=True, timeout=30).returncode == 0

@@ -13,7 +13,6 @@ import socket
 import subprocess
 import sys
 import tarfile
-import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -25,7 +24,6 @@ from typing import Any
 import pytest
 import yaml
 
-from hitcurve.child import ChildProcess
 from hitcurve.errors import EnvironmentFailed
 from hitcurve_dashboards.lint.execute import HttpPrometheus
 
@@ -35,40 +33,11 @@ IMAGE = "hitcurve-test-base:local"
 PROJECT = "hitcurve-test"
 SERVICES = ("sim-0", "sim-1", "exporter-sim", "load-sim-0", "load-sim-1", "locust", "locust-worker", "prometheus")
 PROMETHEUS_USER = 65534
-ENGINE_DEADLINE_S, STACK_DEADLINE_S, DATA_DEADLINE_S = 20.0, 50.0, 30.0
+STACK_DEADLINE_S, DATA_DEADLINE_S = 50.0, 30.0
 
 
 def docker(socket_file: str, *arguments: str, data: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(["docker", "-H", socket_file, *arguments], input=data, capture_output=True, timeout=30)
-
-
-@pytest.fixture(scope="module")
-def engine() -> Iterator[str]:
-    """The address of a Docker Engine: the one that runs, else one of our own."""
-    if shutil.which("docker") is None:
-        pytest.skip("no Docker here; on Debian it is the package docker.io")
-    running = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")
-    if docker(running, "info").returncode == 0:
-        yield running
-        return
-    if shutil.which("dockerd") is None or os.getuid() != 0:
-        pytest.skip("no Docker Engine runs, and none can be started without dockerd and root")
-    with tempfile.TemporaryDirectory(prefix="hitcurve-", ignore_cleanup_errors=True) as name:
-        folder = Path(name)
-        address = f"unix://{folder}/d.sock"
-        places = [f"--data-root={folder}/data", f"--exec-root={folder}/exec", f"--pidfile={folder}/pid"]
-        # Where CAP_SYS_RESOURCE is missing, limits cannot be raised to the engine's own default.
-        command = ["dockerd", "-H", address, *places, "--default-ulimit", "nofile=1024:4096"]
-        daemon = ChildProcess("dockerd", command, folder / "dockerd.log").start()
-        try:
-            deadline = time.monotonic() + ENGINE_DEADLINE_S
-            while docker(address, "info").returncode != 0:
-                if time.monotonic() > deadline or not daemon.running:
-                    pytest.skip(f"dockerd does not start here: {(folder / 'dockerd.log').read_text()[-300:]}")
-                time.sleep(0.2)
-            yield address
-        finally:
-            daemon.stop()
 
 
 def empty_root() -> bytes:
@@ -181,12 +150,12 @@ class Stack:
 
 @pytest.fixture(scope="module")
 def stack(
-    engine: str, compose_binary: str, repository: Path, tmp_path_factory: pytest.TempPathFactory
+    docker_engine: str, compose_binary: str, repository: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Stack]:
     """Profile sim, up and healthy; Prometheus scrapes each second instead of every fifteen."""
     if shutil.which("prometheus") is None:
         pytest.skip("prometheus is not installed; on Debian it is the package prometheus")
-    assert docker(engine, "import", "-", IMAGE, data=empty_root()).returncode == 0
+    assert docker(docker_engine, "import", "-", IMAGE, data=empty_root()).returncode == 0
     folder = tmp_path_factory.mktemp("compose")
     quickened(repository / "dashboards/prometheus", folder)
     file = folder / "override.yaml"
@@ -195,7 +164,7 @@ def stack(
         name: free_port()
         for name in ("SIM_0_PORT", "SIM_1_PORT", "EXPORTER_PORT", "LOCUST_PORT", "PROMETHEUS_PORT")
     }
-    environment = {**os.environ, "DOCKER_HOST": engine, **{name: str(port) for name, port in ports.items()}}
+    environment = {**os.environ, "DOCKER_HOST": docker_engine, **{name: str(port) for name, port in ports.items()}}
     files = ["-f", str(repository / "compose.yaml"), "-f", str(file)]
     running = Stack(
         [compose_binary, "--project-name", PROJECT, *files, "--profile", "sim"],
