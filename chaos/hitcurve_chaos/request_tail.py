@@ -50,8 +50,8 @@ class RequestTail:
         complete, newline, _ = text.rpartition(b"\n")
         self._offset += len(complete) + len(newline)
         for line in complete.splitlines():
-            if line.strip():
-                self.records.append(_record(json.loads(line)))
+            if (record := _record(line)) is not None:
+                self.records.append(record)
 
     def between(self, from_s: float, to_s: float, load: str = BACKGROUND) -> list[RequestRecord]:
         """Requests of a load that were sent from ``from_s`` up to before ``to_s``."""
@@ -79,7 +79,16 @@ def cached_share(records: Iterable[RequestRecord]) -> float | None:
     return sum(cached for cached, _ in known) / prompts if prompts else None
 
 
-def _record(values: dict[str, Any]) -> RequestRecord:
+def _record(line: bytes) -> RequestRecord | None:
+    """``None`` for what a writer left of a line when its disk was full, or when it was killed."""
+    try:
+        values: dict[str, Any] = json.loads(line)
+        return _of(values)
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def _of(values: dict[str, Any]) -> RequestRecord:
     return RequestRecord(
         at_s=values["at_s"],
         load=values["load"],

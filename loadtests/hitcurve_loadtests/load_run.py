@@ -191,8 +191,7 @@ class LoadRun:
             if not self._may_send() or (prompt := self._next_when_flying()) is None:
                 break
             self.totals.sent += 1
-            sending = self._flying.spawn(self._send, prompt, self.totals.sent, started_s + due_s)
-            sending.link_exception(self._sending_failed)
+            self._flying.spawn(self._send, prompt, self.totals.sent, started_s + due_s)
         self._stopping.set()
 
     def _next_when_flying(self) -> Prompt | None:
@@ -202,17 +201,18 @@ class LoadRun:
         return prompt
 
     def _send(self, prompt: Prompt, number: int, due_s: float) -> None:
-        self._sender.send(prompt, number, due_s)
+        try:
+            self._sender.send(prompt, number, due_s)
+        except Exception as error:
+            # An error that left it would be printed by gevent, with its traceback.
+            self._failure = error
+            self._stopping.set()
 
     def _may_send(self) -> bool:
         limit = self._settings.requests
         if limit is not None and self.totals.sent >= limit:
             self._stopping.set()
         return not self._stopping.is_set()
-
-    def _sending_failed(self, sending: gevent.Greenlet) -> None:
-        self._failure = sending.exception
-        self._stopping.set()
 
     def _watch_hub(self) -> None:
         """Measure how much later than asked this process's own event loop gets round to things."""

@@ -130,6 +130,14 @@ def test_the_curve_tells_rates_of_spans_its_lowest_interval_and_how_long_it_is_s
     assert [(change.at_s, change.state) for change in curve.transitions(1.5, 9)] == [(1, "warming"), (2, "steady")]
 
 
+def test_what_is_no_request_is_left_out(tmp_path: Path) -> None:
+    tail = RequestTail(tmp_path)
+    cut_off = line(2)[:30]
+    (tmp_path / "requests.jsonl").write_text(f"{line(1)}{cut_off}\n\n[]\nnull\n{{}}\n{line(3)}")
+    tail.follow()
+    assert [record.at_s for record in tail.records] == [1, 3]
+
+
 def line(at_s: float, **values: Any) -> str:
     known = {"load": "background", "outcome": "ok", "ttft_s": 0.1, "prompt_tokens": 100, "cached_tokens": 50}
     return json.dumps({"at_s": at_s, **known, **values}) + "\n"

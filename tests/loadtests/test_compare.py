@@ -127,3 +127,32 @@ def test_an_engine_that_is_not_there_is_said_once() -> None:
         EnvironmentFailed, match=r"^no engine answers at http://127.0.0.1:1 \(connection refused\)"
     ):
         run_slice("unique", "http://127.0.0.1:1", [], 1, 0.5)
+
+
+def test_a_slice_that_does_not_end_is_told_and_ended(engine: Any) -> None:
+    with pytest.raises(EnvironmentFailed, match=r"a slice of 0\.1 s on http://127\S+ had not ended after 0\.1 s"):
+        run_slice("unique", engine.url, [], 1, 0.1, beyond_s=0.0)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"load": "load", "gro',
+        '"load"',
+        "[]",
+        "null",
+        "{}",
+        '{"load": "load", "group": "g1", "outcome": "ok"}',
+        "",
+    ],
+)
+def test_a_damaged_line_is_named(tmp_path: Path, line: str) -> None:
+    folder = write(tmp_path / "a", [0.1, 0.2], 50)
+    with (folder / "requests.jsonl").open("a") as file:
+        file.write(line + "\n")
+    with pytest.raises(UsageError) as told:
+        read_load(folder)
+    assert str(told.value) == (
+        f"{folder}/requests.jsonl:3 is no request of a load: the file was cut off or changed there; take the line "
+        "out, or run the load again."
+    )

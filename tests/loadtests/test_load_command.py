@@ -284,3 +284,15 @@ def test_a_load_that_finds_no_engine_leaves_nothing(load: Any, tmp_path: Path) -
     ended = load("unique", "--host", NOBODY, "--out", tmp_path / "run")
     assert ended.code == 3
     assert list((tmp_path / "run").iterdir()) == []
+
+
+def test_a_disk_that_fills_up_is_one_sentence_and_no_traceback(engine: Any, load: Any, tmp_path: Path) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("this machine has no /dev/full")
+    (tmp_path / "requests.jsonl").symlink_to("/dev/full")
+    for how in (["--rate", 50], ["--users", 2]):
+        ended = load("unique", "--host", engine.url, "--requests", 20, "--out", tmp_path, *how, "--json")
+        assert ended.code == 3
+        assert ended.err == (
+            f"hitcurve: the results cannot be written to {tmp_path}/requests.jsonl: No space left on device.\n"
+        )

@@ -11,6 +11,10 @@ from hitcurve.errors import UsageError
 __all__ = ["Load", "Pair", "paired", "read_load"]
 
 _SAME = ("profile", "seed", "api")
+_REQUESTS = "requests.jsonl"
+_NEEDED = frozenset(
+    ("load", "group", "outcome", "ttft_s", "tpot_s", "duration_s", "prompt_tokens", "cached_tokens")
+)
 
 Request = Mapping[str, Any]
 Pair = tuple[Request, Request]
@@ -30,7 +34,7 @@ def read_load(path: Path) -> Load:
     file = _summary_in(path) if path.is_dir() else path
     try:
         summary = json.loads(file.read_text(encoding="utf-8"))
-        lines = (file.parent / "requests.jsonl").read_text(encoding="utf-8").splitlines()
+        lines = (file.parent / _REQUESTS).read_text(encoding="utf-8").splitlines()
     except OSError as error:
         raise UsageError(
             f"{error.filename} cannot be read ({error.strerror}); name a folder that 'hitcurve load --out' wrote."
@@ -40,11 +44,24 @@ def read_load(path: Path) -> Load:
     if not isinstance(summary, dict) or "name" not in summary:
         raise UsageError(f"{file} is no summary of a load; name load-NAME.json or its folder.")
     requests = {}
-    for line in lines:
-        request = json.loads(line)
+    for number, line in enumerate(lines, start=1):
+        request = _request(line, f"{file.parent / _REQUESTS}:{number}")
         if request["load"] == summary["name"]:
             requests[request.get("worker", 0), request.get("number", 0)] = request
     return Load(file, summary, requests)
+
+
+def _request(line: str, place: str) -> Request:
+    try:
+        request = json.loads(line)
+    except ValueError:
+        request = None
+    if not isinstance(request, dict) or not request.keys() >= _NEEDED:
+        raise UsageError(
+            f"{place} is no request of a load: the file was cut off or changed there; take the line out, or run "
+            "the load again."
+        )
+    return request
 
 
 def paired(one: Load, other: Load) -> list[Pair]:

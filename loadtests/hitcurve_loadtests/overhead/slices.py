@@ -27,16 +27,32 @@ class Slice:
     reasons: tuple[str, ...] = ()
 
 
-def run_slice(profile: str, host: str, words: Sequence[str], seed: int, duration_s: float) -> Slice:
-    """One slice, in a process of its own; UsageError or EnvironmentFailed where it cannot be run."""
+def run_slice(
+    profile: str,
+    host: str,
+    words: Sequence[str],
+    seed: int,
+    duration_s: float,
+    *,
+    beyond_s: float = _BEYOND_S,
+) -> Slice:
+    """One slice, in a process of its own; UsageError or EnvironmentFailed where it cannot be run.
+
+    It may take ``beyond_s`` seconds longer than its sending.
+    """
     command = [sys.executable, "-m", "hitcurve", "load", profile, "--host", host, "--seed", str(seed), "--json"]
-    done = subprocess.run(
-        [*command, "--duration", str(duration_s), *words],
-        capture_output=True,
-        text=True,
-        timeout=duration_s + _BEYOND_S,
-        check=False,
-    )
+    try:
+        done = subprocess.run(
+            [*command, "--duration", str(duration_s), *words],
+            capture_output=True,
+            text=True,
+            timeout=duration_s + beyond_s,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise EnvironmentFailed(
+            f"a slice of {duration_s:g} s on {host} had not ended after {error.timeout:g} s; does the engine hang?"
+        ) from error
     if not done.stdout.strip():
         said = (done.stderr.strip().splitlines() or ["it said nothing"])[-1].removeprefix("hitcurve: ")
         raise (UsageError if done.returncode == UsageError.exit_code else EnvironmentFailed)(said)

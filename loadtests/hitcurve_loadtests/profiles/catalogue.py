@@ -33,6 +33,6 @@ def find_profile(name: str) -> ProfileSpec:
         return read_profile(_FOLDER / f"{name}.yaml")
     if name.endswith((".yaml", ".yml")):
         return read_profile(Path(name))
-    near = difflib.get_close_matches(name, profile_names(), n=1, cutoff=0.4)
+    near = difflib.get_close_matches(name, profile_names(), n=1)
     hint = f"did you mean '{near[0]}'? " if near else ""
     raise UsageError(f"there is no load profile '{name}'; {hint}The profiles are {', '.join(profile_names())}.")
