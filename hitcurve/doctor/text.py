@@ -1,10 +1,10 @@
 """A diagnosis for people."""
 
+import textwrap
 from collections.abc import Iterator
 from typing import Final
 
 from rich.console import Console
-from rich.padding import Padding
 from rich.text import Text
 
 from hitcurve.doctor.diagnosis import Diagnosis
@@ -13,16 +13,18 @@ from hitcurve.printable import printable
 
 __all__ = ["print_diagnosis"]
 
+_INDENT: Final = "    "
 _STYLES: Final[dict[Severity, str]] = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 
 
 def print_diagnosis(diagnosis: Diagnosis, console: Console, *, verbose: bool) -> None:
     """Findings, worst first; then what could not be judged; then how many checks found nothing."""
     for check, finding in diagnosis.findings:
-        console.print(_headline(finding, check.id))
-        lines = (*_evidence(finding), f"→ {finding.cure} ({check.page})")
-        for line in lines:
-            console.print(_indented(Text(line)))
+        where = ", ".join(finding.where) or "Prometheus"
+        mark = (f"{finding.severity:<8} ", _STYLES[finding.severity])
+        console.print(Text.assemble(mark, (check.id, "bold"), printable(f"  {where}")))
+        for line in (finding.message, *_evidence(finding), f"→ {finding.cure} ({check.page})"):
+            _print_indented(console, printable(line))
     unjudged: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for answer in diagnosis.answers:
         for one in answer.not_judged:
@@ -31,7 +33,7 @@ def print_diagnosis(diagnosis: Diagnosis, console: Console, *, verbose: bool) ->
         console.print(Text("not judged, for lack of", style="dim"))
     for (missing, where), checks in unjudged.items():
         names = f" ({', '.join(where)})" if where else ""
-        console.print(_indented(Text(printable(f"{missing}{names}: {', '.join(checks)}"), style="dim")))
+        _print_indented(console, printable(f"{missing}{names}: {', '.join(checks)}"), style="dim")
     fine = [answer.check for answer in diagnosis.answers if not answer.findings and not answer.not_judged]
     if verbose:
         for check in fine:
@@ -41,14 +43,18 @@ def print_diagnosis(diagnosis: Diagnosis, console: Console, *, verbose: bool) ->
     )
 
 
-def _indented(text: Text) -> Padding:
-    return Padding(text, (0, 0, 0, 4), expand=False)
-
-
-def _headline(finding: Finding, check: str) -> Text:
-    where = ", ".join(finding.where) or "Prometheus"
-    mark = (f"{finding.severity:<8} ", _STYLES[finding.severity])
-    return Text.assemble(mark, (check, "bold"), printable(f"  {where}: {finding.message}"))
+def _print_indented(console: Console, line: str, style: str = "") -> None:
+    """Wrapped at blanks below its headline, the second line of an arrow below the first word of the first."""
+    hanging = _INDENT + ("  " if line.startswith("→ ") else "")
+    wrapped = textwrap.wrap(
+        line,
+        max(console.width, 2 * len(hanging)),
+        initial_indent=_INDENT,
+        subsequent_indent=hanging,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    console.print(Text("\n".join(wrapped), style=style), soft_wrap=True)
 
 
 def _evidence(finding: Finding) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """Everything ``watch`` knows of one replica, as text: the screen behind Enter."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from rich.text import Text
@@ -27,9 +27,10 @@ def detail(replica: Replica, width: int) -> Text:
     reading = replica.reading
     text = Text.assemble((replica.name, "bold"), "\n", state_text(replica), "\n\n")
     if reading.state is not None:
-        text.append(_line("since", time.strftime("%H:%M:%S", time.localtime(reading.state.since_s))))
+        text.append(_line("since", _clock(reading.state.since_s)))
         for name, value in reading.state.evidence.items():
-            text.append(_line(f"  {name}", _evidence(value)))
+            label = name.removesuffix("_s").replace("_", " ")
+            text.append(_line(f"  {label}", _evidence(name, value)))
         text.append("\n")
     for label, value in _rates(replica):
         text.append(_line(label, value))
@@ -37,7 +38,7 @@ def detail(replica: Replica, width: int) -> Text:
     for label, value in _engine(replica):
         text.append(_line(label, value))
     for cut in reading.cuts:
-        text.append(_line(f"cut: {cut.kind}", time.strftime("%H:%M:%S", time.localtime(cut.at_s))))
+        text.append(_line(f"cut: {cut.kind}", _clock(cut.at_s)))
     for flag in reading.flags:
         text.append(f"{flag}: {ALL_FLAGS.get(flag, '')}\n", style="yellow")
     if replica.curve:
@@ -85,5 +86,23 @@ def _tokens(value: int | None) -> str:
     return NO_VALUE if value is None else f"{value:,} tokens"
 
 
-def _evidence(value: float | str | None) -> str:
-    return NO_VALUE if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+def _clock(at_s: float) -> str:
+    return time.strftime("%H:%M:%S", time.localtime(at_s))
+
+
+def _evidence(name: str, value: float | str | None) -> str:
+    """A value as its name asks for it; docs/curve.md says what each is."""
+    if value is None or isinstance(value, str):
+        return NO_VALUE if value is None else value
+    for names, written in _WRITTEN:
+        if name in names:
+            return written(value)
+    return f"{value:.4g}"
+
+
+_WRITTEN: Final[tuple[tuple[frozenset[str], Callable[[float], str]], ...]] = (
+    (frozenset({"rate", "uncertainty", "baseline", "scrape_rate"}), percent),
+    (frozenset({"tokens", "requests", "scrape_tokens", "waiting", "turns"}), short_number),
+    (frozenset({"silence_s"}), seconds),
+    (frozenset({"onset_s"}), _clock),
+)

@@ -207,7 +207,7 @@ class WatchApp(App[None]):
         window = f" over {fleet[0].window_s:g} s" if fleet else ""
         moment = time.strftime("%H:%M:%S", time.localtime(round_.at_s))
         words = [
-            f"{len(round_.replicas)} replicas",
+            f"{len(round_.replicas)} replica{'' if len(round_.replicas) == 1 else 's'}",
             f"{ill} unhealthy",
             f"hit rate{window} {rate}",
             f"filter '{self._filter}'" if self._filter else "",

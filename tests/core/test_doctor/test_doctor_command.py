@@ -103,7 +103,11 @@ def test_the_command_ends_with_0_where_nothing_is_wrong(serve: Serve, vllm_page:
     ended = run(serve({"/metrics": vllm_page, "/version": '{"version": "0.32.0"}'}))
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout.endswith("verdict: ok\n")
-    assert all(len(line) <= 80 for line in ended.stdout.splitlines())
+    lines = ended.stdout.splitlines()
+    assert all(len(line) <= 80 and line == line.rstrip() for line in lines)
+    # What is found stands below its headline, which wraps nothing.
+    assert lines[0].split() == ["note", "patch-loaded", lines[0].split()[-1]]
+    assert lines[1] == "    the engine patch is not loaded, so misses have no reasons"
 
 
 def test_a_planted_defect_is_the_only_thing_named(serve: Serve, vllm_page: str) -> None:
