@@ -20,9 +20,9 @@ _STYLES: Final[dict[Severity, str]] = {"error": "bold red", "warning": "yellow",
 def print_diagnosis(diagnosis: Diagnosis, console: Console, *, verbose: bool) -> None:
     """Findings, worst first; then what could not be judged; then how many checks found nothing."""
     for check, finding in diagnosis.findings:
-        where = ", ".join(finding.where) or "Prometheus"
+        named = ", ".join(finding.where) or "Prometheus"
         mark = (f"{finding.severity:<8} ", _STYLES[finding.severity])
-        console.print(Text.assemble(mark, (check.id, "bold"), printable(f"  {where}")))
+        console.print(Text.assemble(mark, (check.id, "bold"), printable(f"  {named}")))
         for line in (finding.message, *_evidence(finding), f"→ {finding.cure} ({check.page})"):
             _print_indented(console, printable(line))
     unjudged: dict[tuple[str, tuple[str, ...]], list[str]] = {}
