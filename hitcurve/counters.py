@@ -4,7 +4,7 @@ The rules, in order, for the pair of lookup counters:
 
 1. Another start time than before means another process. If that process was seen before, or started before the
    one it follows, or well before the last scrape, the address leads to several processes: no value.
-   Else it is a restart.
+   Else it is a restart. Where no start times tell, ``hitcurve.turn_taking`` looks for pairs that go on in turn.
 2. A counter that fell means a restart; both counters of the pair are then taken from zero, never one alone.
 3. Another name or unit means an upgrade: a restart if rule 1 or 2 says so, a plain difference if the start time
    stayed, else a restart without a value.
@@ -18,8 +18,12 @@ from typing import Final
 
 from hitcurve import flags
 from hitcurve.sample import LookupCounters
+from hitcurve.turn_taking import TurnTaking, fell
 
-__all__ = ["Counter", "CounterMap", "LookupPair", "LookupsAdded", "hit_rate"]
+__all__ = ["UNTOLD_START", "Counter", "CounterMap", "LookupPair", "LookupsAdded", "hit_rate"]
+
+UNTOLD_START: Final = -math.inf
+"""Stands among start times for processes that tell none."""
 
 _SAME_START_S: Final = 0.5
 """Start times are printed with few digits by some clients."""
@@ -59,18 +63,20 @@ class _Seen:
 class LookupPair:
     """The pair of lookup counters of one engine over time.
 
-    ``alternating_starts`` are start times of processes that the address is already known to lead to in turn.
+    ``alternating_starts`` are start times of processes that the address is already known to lead to in turn,
+    ``UNTOLD_START`` for those that tell none.
     """
 
     def __init__(self, *, alternating_starts: Collection[float] = ()) -> None:
         self._last: _Seen | None = None
+        self._turns = TurnTaking()
         self._starts: deque[float] = deque(maxlen=_REMEMBERED_STARTS)
         self._alternating = set(alternating_starts)
         self._unstable_for = 0
 
     @property
     def alternating_starts(self) -> frozenset[float]:
-        """Start times of processes that answered in turn."""
+        """Start times of processes that answered in turn, ``UNTOLD_START`` for those that tell none."""
         return frozenset(self._alternating)
 
     def add(self, lookups: LookupCounters, *, start_time_s: float | None, at_s: float) -> LookupsAdded | None:
@@ -82,6 +88,9 @@ class LookupPair:
         another = _differ(last.start_time_s, start_time_s)
         if another and self._in_turn(last.start_time_s, start_time_s):
             self._alternating |= {start for start in (last.start_time_s, start_time_s) if start is not None}
+            self._unstable_for = _SCRAPES_TO_TRUST_AGAIN
+        elif last.start_time_s is None and start_time_s is None and self._took_turns(last.lookups, lookups):
+            self._alternating.add(UNTOLD_START)
             self._unstable_for = _SCRAPES_TO_TRUST_AGAIN
         self._remember(start_time_s)
         if self._unstable_for:
@@ -95,13 +104,17 @@ class LookupPair:
         """Whether the other process cannot be a successor: it was seen before, or is the older one."""
         return _any_same(now_s, self._starts) or _any_same(now_s, self._alternating) or _went_back(last_s, now_s)
 
+    def _took_turns(self, last: LookupCounters, now: LookupCounters) -> bool:
+        seen = self._turns.observe(last, now)
+        return seen or (UNTOLD_START in self._alternating and any(fell(last, now)))
+
     def _remember(self, start_time_s: float | None) -> None:
         if start_time_s is not None and not _any_same(start_time_s, self._starts):
             self._starts.append(start_time_s)
 
 
 def _added(last: _Seen, now: _Seen, *, another_process: bool) -> LookupsAdded:
-    queries_fell, hits_fell = _fell(last.lookups, now.lookups)
+    queries_fell, hits_fell = fell(last.lookups, now.lookups)
     restarted = another_process or queries_fell or hits_fell
     found = []
     if another_process and not (queries_fell or hits_fell):
@@ -130,12 +143,6 @@ def _added(last: _Seen, now: _Seen, *, another_process: bool) -> LookupsAdded:
 
 def _no_value(*found: str, restarts: int = 0) -> LookupsAdded:
     return LookupsAdded(None, None, None, restarts, comparable=False, flags=found)
-
-
-def _fell(last: LookupCounters, now: LookupCounters) -> tuple[bool, bool]:
-    """Which of the pair fell, compared in tokens where both units are known."""
-    before, after = last.tokens_per_unit or 1, now.tokens_per_unit or 1
-    return now.queries * after < last.queries * before, now.hits * after < last.hits * before
 
 
 def _differ(one_s: float | None, other_s: float | None) -> bool:

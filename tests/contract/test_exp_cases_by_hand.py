@@ -72,3 +72,12 @@ def test_37_a_reused_multiprocess_directory(replayed: Record) -> None:
     assert [cut["kind"] for cut in target["cuts"]] == ["start"]
     assert list(target["engines"]) == ["0"]
     assert target["facts"]["requests_running"] is None
+
+
+def test_15_without_start_times_a_target_that_flips_has_no_rate_either(replayed: Record) -> None:
+    """SGLang, TensorRT-LLM and vLLM with several API servers print no start time."""
+    seen = [(1000, 900), (50, 5), (5000, 100), (1100, 990), (60, 6), (5100, 110), (1200, 999)]
+    target = replayed(*(counters(*pair) for pair in seen))
+    assert [interval["flags"] for interval in target["intervals"]] == [["unstable_target"]] * 6
+    assert {interval["queries"] for interval in target["intervals"]} == {None}
+    assert target["restarts"] == 0

@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 
 from hitcurve.cli import main
-from hitcurve.reading import Interval
-from hitcurve.replay.sparkline import sparkline
 
 A, B = "http://a:8000/metrics", "http://b:8000/metrics"
 Entry = dict[str, Any]
@@ -286,16 +284,3 @@ def test_an_incident_in_the_table_has_cause_end_depth_and_cost(record: Callable[
 def test_the_table_prints_unix_times_as_dates(record: Callable[..., Path], run: Run) -> None:
     folder = record([(entry(1.76e9), page(100, 50)), (entry(1.76e9 + 15), page(40, 10))])
     assert "2025-10-09 08:53:35 UTC  restart" in run(folder)[1]
-
-
-def interval(queries: float | None, hits: float | None) -> Interval:
-    return Interval(0, 1, queries, hits, None)
-
-
-def test_sparkline() -> None:
-    rates = [interval(100, hits) for hits in (0, 12, 13, 50, 99, 100)]
-    assert sparkline(rates) == "▁▁▂▅██"
-    assert sparkline([interval(0, 0), interval(None, None)]) == "··"
-    assert sparkline([]) == ""
-    # Two a bar: 100 of 1,000, whatever the mean of ratios.
-    assert sparkline([interval(900, 0), interval(100, 100)], width=1) == "▁"
