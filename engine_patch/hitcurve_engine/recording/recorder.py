@@ -164,7 +164,8 @@ class Recorder:
         facts = self._engine_facts()
         if self._own_process:
             try:
-                self._process = ReplayProcess(self._shape, self._settings, facts, self._switch)
+                with _starting:
+                    self._process = ReplayProcess(self._shape, self._settings, facts, self._switch)
                 return self._process
             except OSError as error:
                 _log.warning("hitcurve: no process of its own for the engine patch, a thread records (%s)", error)
@@ -228,17 +229,22 @@ class Recorder:
 
 _recorders: "weakref.WeakSet[Recorder]" = weakref.WeakSet()
 _following_forks = False
+_starting = threading.Lock()
+"""Held while a process is started, and taken by every fork: a child forked in between would keep its pipes."""
 
 
 def _follow_forks(recorder: Recorder) -> None:
     global _following_forks
     _recorders.add(recorder)
     if not _following_forks and hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=_after_fork)
+        os.register_at_fork(
+            before=_starting.acquire, after_in_parent=_starting.release, after_in_child=_after_fork
+        )
         _following_forks = True
 
 
 def _after_fork() -> None:
+    _starting.release()
     for recorder in list(_recorders):
         recorder.after_fork()
 
