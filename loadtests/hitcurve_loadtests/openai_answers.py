@@ -9,15 +9,26 @@ from hitcurve_loadtests.usage import read_usage
 __all__ = ["delta_of", "queue_time_s", "read_answer"]
 
 _MS_PER_S = 1000.0
+_OTHER = ("function_call", "refusal", "audio")
+"""What OpenAI's deltas may bring beside content and tool calls."""
 
 
 def delta_of(choice: Mapping[str, Any]) -> tuple[str, str, str, bool]:
-    """Key of the text, text, reasoning, whether something else was generated (a tool call), of one choice."""
+    """Key of the text, text, reasoning, whether anything else was generated (a tool call), of one choice."""
     delta = choice.get("delta") or choice.get("message")
     if not isinstance(delta, dict):
         return "text", _text(choice.get("text")), "", False
     reasoning = _text(delta.get("reasoning_content")) or _text(delta.get("reasoning"))
-    return "content", _text(delta.get("content")), reasoning, bool(delta.get("tool_calls"))
+    other = _any_call(delta.get("tool_calls")) or any(delta.get(name) for name in _OTHER)
+    return "content", _text(delta.get("content")), reasoning, other
+
+
+def _any_call(calls: object) -> bool:
+    """Whether a delta brings a part of a tool call: its name or some of its arguments."""
+    if not isinstance(calls, list):
+        return bool(calls)
+    functions = [call.get("function") if isinstance(call, dict) else None for call in calls]
+    return any(isinstance(one, dict) and (one.get("name") or one.get("arguments")) for one in functions)
 
 
 def queue_time_s(metrics: object) -> float | None:

@@ -28,6 +28,7 @@ _END, _CRLF_END = (b"\n\n", b"\n"), (b"\r\n\r\n", b"\r\n")
 _UNKNOWN = Usage()
 _BROKEN_OFF = ("abort", "error")
 """Finish reasons of requests that were not carried out (vLLM 0.32: FINISH_REASON_STRINGS)."""
+_NOT_JSON = "an event of the stream is not JSON"
 _LONGEST_REASON = 200
 
 
@@ -85,6 +86,8 @@ class StreamMeter:
             head, end, data = data.partition(b"\n\n")
             for event in self._events.feed(head + end):
                 self._take_event(at_s, event)
+            if self._events.error is not None and self._failure in (None, _NOT_JSON):
+                self._failure = f"error inside the stream: {_words(self._events.error)}"
 
     def _take_whole_events(self, at_s: float, data: bytes) -> int:
         """Take the events at the beginning of ``data`` that are a single line each, and say where they end."""
@@ -141,7 +144,7 @@ class StreamMeter:
         try:
             event = _decode(data)
         except (ValueError, RecursionError):
-            self._failure = self._failure or "an event of the stream is not JSON"
+            self._failure = self._failure or _NOT_JSON
             return None
         if not isinstance(event, dict):
             self._failure = self._failure or "an event of the stream is not a JSON object"
@@ -276,6 +279,11 @@ class StreamMeter:
         if tokens is None or tokens < 2 or self._first_token_s is None or self._last_token_s is None:
             return None
         return (self._last_token_s - self._first_token_s) / (tokens - 1)
+
+
+def _words(error: bytes) -> str:
+    """What an event of the type ``error`` says that holds no error in a usual shape."""
+    return " ".join(error.decode(errors="replace").split()) or "no message"
 
 
 def _decode(data: bytes) -> object:

@@ -50,6 +50,9 @@ def test_however_the_bytes_are_cut_the_events_are_the_same(
         (b"data: no blank line\n", [], b"no blank line"),
         (b"data: a\n\nid: 3\n", [b"a"], None),
         (b"datax: 1\n\n", [], None),
+        (b"\xef\xbb\xbfdata: a\n\n\xef\xbb\xbfdata: b\n\n", [b"a"], None),
+        (b"event: ping\ndata: a\n\n", [b"a"], None),
+        (b"event: ping", [], None),
     ],
 )
 def test_lines_mean_what_the_standard_says(stream: bytes, events: list[bytes], rest: bytes | None) -> None:

@@ -74,6 +74,36 @@ def test_a_tool_call_is_a_token_without_text() -> None:
 
 
 @pytest.mark.parametrize(
+    "brought",
+    [
+        {"function_call": {"name": "f", "arguments": ""}},
+        {"refusal": "I cannot"},
+        {"audio": {"data": "UklGRg=="}},
+        {"tool_calls": [{"index": 0, "function": {"arguments": "{"}}]},
+    ],
+)
+def test_whatever_is_generated_is_a_token(brought: dict[str, Any]) -> None:
+    chunks = [(1.0, delta(role="assistant")), (2.0, delta(**brought)), (3.0, delta("stop")), (3.0, DONE)]
+    seen = measure(chunks, status=200, started_s=0.0)
+    assert (seen.outcome, seen.ttft_s, seen.first_content_s, seen.text) == ("ok", 2.0, 2.0, "")
+
+
+def test_a_tool_call_without_name_and_arguments_is_no_token() -> None:
+    empty = [{"index": 0, "function": {"name": None, "arguments": ""}}]
+    call = [{"index": 0, "function": {"name": "f", "arguments": "{}"}}]
+    chunks = [(1.0, delta(tool_calls=empty)), (2.0, delta("tool_calls", tool_calls=call)), (2.0, DONE)]
+    assert measure(chunks, status=200, started_s=0.0).ttft_s == 2.0
+
+
+@pytest.mark.parametrize("cut", [0, 1, 3, 9])
+def test_a_byte_order_mark_hides_no_event(cut: int) -> None:
+    body = b"\xef\xbb\xbf" + delta(content="a")
+    chunks = [(1.0, body[:cut]), (1.0, body[cut:]), (2.0, delta("stop", content="b")), (2.0, DONE)]
+    seen = measure([piece for piece in chunks if piece[1]], status=200, started_s=0.0)
+    assert (seen.text, seen.ttft_s) == ("ab", 1.0)
+
+
+@pytest.mark.parametrize(
     ("status", "body", "reason"),
     [
         (503, b"", "HTTP 503"),
@@ -91,6 +121,14 @@ def test_a_tool_call_is_a_token_without_text() -> None:
         (200, b"data: 7\n\n" + DONE, "an event of the stream is not a JSON object"),
         (200, delta(content="a", finish="abort") + DONE, "the engine ended it with finish_reason 'abort'"),
         (200, delta(content="a") + b'data: {"choices": [', "stream ended without finish_reason or [DONE]"),
+        (200, b"event: error\ndata: out  of memory\n\n" + DONE, "error inside the stream: out of memory"),
+        (
+            200,
+            delta("stop", content="a") + b'event: error\ndata: {"code": 5}\n\n',
+            'error inside the stream: {"code": 5}',
+        ),
+        (200, delta("stop", content="a") + b"event: error\n: Dynamo\n\n", "error inside the stream: no message"),
+        (200, b"event: error\n" + chunk(error={"message": "full"}), "error inside the stream: full"),
         (200, chunk(error={"message": "x" * 500}), "error inside the stream: " + "x" * 175),
     ],
 )

@@ -74,7 +74,8 @@ def deltas(choice: dict[str, Any]) -> tuple[str, str, bool]:
     delta = choice.get("delta")
     if delta is None:
         return choice["text"] or "", "", False
-    return delta.get("content") or "", delta.get("reasoning_content") or "", bool(delta.get("tool_calls"))
+    called = any(call.get("function") for call in delta.get("tool_calls") or ())
+    return delta.get("content") or "", delta.get("reasoning_content") or "", called
 
 
 texts = st.one_of(
@@ -120,7 +121,7 @@ def odd_events(draw: Any, chat: bool, spaced: bool) -> bytes:
         content = draw(st.sampled_from([None, "", "a"]))
         values["choices"][0] = {"index": 0, "delta": {"content": content, "reasoning_content": text}}
     elif kind == "tool":
-        calls = draw(st.sampled_from([[], [{"index": 0}]]))
+        calls = draw(st.sampled_from([[], [{"index": 0}], [{"index": 0, "function": {"name": "f"}}]]))
         values["choices"][0] = {"index": 0, "delta": {"content": text, "tool_calls": calls}}
     elif kind == "other choice":
         values["choices"][0]["index"] = 1
