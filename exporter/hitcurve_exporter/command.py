@@ -80,7 +80,9 @@ def exporter(
 ) -> None:
     """Scrape engines and expose hit rates and curve states as hitcurve_* metrics."""
     if config is not None and (target or interval or source):
-        raise UsageError("--config excludes --target and --interval; put targets and interval into the file.")
+        raise UsageError("--config excludes --target, --source and --interval; put them into the file.")
+    if as_json and not check:
+        raise UsageError("--json belongs to --check; the exporter itself answers GET /api/v1/engines in JSON.")
     if target and source:
         raise UsageError("--source finds the engines itself; leave out --target, or --source.")
     queried = None if source is None else source_from_option(*source)
@@ -133,6 +135,13 @@ def _print_checked(config: ExporterConfig, as_json: bool) -> None:
         return
     windows = ", ".join(map(format_duration, config.windows_s))
     print(
-        f"The configuration is good: {len(config.targets)} targets every {format_duration(config.interval_s)}, "
+        f"The configuration is good: {_what_is_scraped(config)} every {format_duration(config.interval_s)}, "
         f"windows {windows}, listening on {config.listen.host}:{config.listen.port}."
     )
+
+
+def _what_is_scraped(config: ExporterConfig) -> str:
+    if config.source is not None:
+        return f"all engines that {config.source.url} knows"
+    targets = f"{len(config.targets)} target{'' if len(config.targets) == 1 else 's'}"
+    return f"{targets} and what discovery finds" if config.file_sd or config.http_sd else targets

@@ -104,7 +104,7 @@ def test_a_port_in_use_ends_with_3_and_one_sentence() -> None:
         ([], "nothing to scrape; give --config FILE or --target http://HOST:PORT."),
         (
             ["--config", "a.yaml", "--target", "http://a"],
-            "--config excludes --target and --interval; put targets and interval into the file.",
+            "--config excludes --target, --source and --interval; put them into the file.",
         ),
         (
             ["--config", os.devnull],
@@ -117,6 +117,19 @@ def test_a_port_in_use_ends_with_3_and_one_sentence() -> None:
         *(
             (["--target", url], f"--target must be an address such as http://127.0.0.1:8000; got '{url}'.")
             for url in ("http://a host:8000", "http://127.0.0.1:8000/a b")
+        ),
+        (
+            ["--target", "user:secret@a:8000"],
+            "--target must be an address without user name and password, since it becomes a label; "
+            "got '…@a:8000'.",
+        ),
+        (
+            ["--target", "http://a:8000", "--target", "a:8000/metrics"],
+            "--target http://a:8000/metrics is given twice; give every engine once.",
+        ),
+        (
+            ["--target", "http://a:8000", "--json"],
+            "--json belongs to --check; the exporter itself answers GET /api/v1/engines in JSON.",
         ),
         (["--target", "8000"], "--target must be an address such as http://127.0.0.1:8000; got '8000'."),
     ],
@@ -136,6 +149,23 @@ def test_check_tells_the_effective_configuration_of_the_example(repository: Path
     effective = json.loads(out)
     assert effective["targets"][0]["labels"] == [["zone", "fra1"]]
     assert effective["curve"]["step_rate"] == 0.1
+
+
+@pytest.mark.parametrize(
+    ("what", "told"),
+    [
+        ("--source prometheus http://127.0.0.1:9/p", "all engines that http://127.0.0.1:9/p knows"),
+        ("--target http://127.0.0.1:9", "1 target"),
+        ("--config discovered.yaml", "0 targets and what discovery finds"),
+    ],
+)
+def test_check_tells_where_the_engines_come_from(
+    what: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "discovered.yaml").write_text("http_sd_configs: [{url: http://127.0.0.1:9/targets}]\n")
+    code, out, err = run(*what.split(), "--check")
+    assert (code, out.split(" every ")[0], err) == (0, f"The configuration is good: {told}", "")
 
 
 def test_the_example_shows_every_key_with_its_default(repository: Path) -> None:

@@ -19,6 +19,7 @@ from hitcurve_exporter.configuration.records import (
     DEFAULT_LISTEN,
     ExporterConfig,
     ListenAddress,
+    TargetConfig,
     default_timeout,
     default_windows,
 )
@@ -35,6 +36,7 @@ from hitcurve_exporter.configuration.yaml_document import (
     a_whole_number,
     read_document,
     some_duration,
+    without_credentials,
 )
 
 __all__ = ["configuration_from_file", "configuration_from_options", "listen_address_from_option"]
@@ -127,18 +129,17 @@ def configuration_from_options(
         interval_s = DEFAULT_INTERVAL_S if interval is None else an_interval(_with_unit(interval))
     except Unsuitable as error:
         raise UsageError(f"--interval must be {error}; got '{interval}'.") from error
-    targets = []
+    targets: dict[str, TargetConfig] = {}
     for url in urls:
         try:
-            targets.append(a_target(url if "://" in url else f"http://{url}"))
+            target = a_target(url if "://" in url else f"http://{url}")
         except Unsuitable as error:
-            raise UsageError(f"--target must be {error}; got '{url}'.") from error
-    names = [target.name for target in targets]
-    for name in names:
-        if names.count(name) > 1:
-            raise UsageError(f"--target {name} is given twice; give every engine once.")
+            raise UsageError(f"--target must be {error}; got '{without_credentials(url)}'.") from error
+        if target.metrics_url in targets:
+            raise UsageError(f"--target {target.name} is given twice; give every engine once.")
+        targets[target.metrics_url] = target
     return ExporterConfig(
-        targets=tuple(targets),
+        targets=tuple(targets.values()),
         interval_s=interval_s,
         timeout_s=default_timeout(interval_s),
         windows_s=default_windows(interval_s),

@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 Value = TypeVar("Value")
-_CREDENTIALS: Final = re.compile(r"//[^/@\s]*@")
+_CREDENTIALS: Final = re.compile(r"(^|//)[^/@\s]*@")
 
 
 class Unsuitable(ValueError):
@@ -166,5 +166,10 @@ def a_text(text: str) -> str:
 
 def _shown(place: Place) -> str:
     if place.written is not None:
-        return f"'{_CREDENTIALS.sub('//…@', place.written)}'" if place.written else "nothing"
+        return f"'{without_credentials(place.written)}'" if place.written else "nothing"
     return "a list" if isinstance(place.parts, list) else "a mapping"
+
+
+def without_credentials(text: str) -> str:
+    """A text that may be an address, without its user name and password."""
+    return _CREDENTIALS.sub(r"\1…@", text)
