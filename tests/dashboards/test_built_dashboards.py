@@ -1,5 +1,6 @@
 """The JSON that is built: the same each time, understood by Grafana's own schema, and committed as built."""
 
+import colorsys
 import re
 import subprocess
 import sys
@@ -89,6 +90,21 @@ def test_every_state_and_cause_has_its_own_colour() -> None:
     for names, colours in ((STATES, STATE_COLOURS), (CAUSES, CAUSE_COLOURS)):
         assert colours.keys() == set(names)
         assert len(set(colours.values())) == len(names)
+
+
+def hue(colour: str) -> float:
+    """Degrees on the colour wheel."""
+    red, green, blue = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
+    return 360 * colorsys.rgb_to_hls(red, green, blue)[0]
+
+
+def test_a_state_is_of_the_same_hue_in_the_report_of_a_run(repository: Path) -> None:
+    css = (repository / "chaos/hitcurve_chaos/report/assets/report.css").read_text()
+    for theme in (css.partition("@media")[0], css.partition("prefers-color-scheme: dark")[2]):
+        own = dict(re.findall(r"--(\w+): (#[0-9a-f]{6});", theme))
+        for state in set(STATES) - {"no_traffic"}:
+            apart = abs(hue(own[state]) - hue(STATE_COLOURS[state]))
+            assert min(apart, 360 - apart) < 40, state
 
 
 def test_links_between_dashboards_keep_variables_and_time() -> None:
