@@ -39,7 +39,7 @@ class _TokenSums:
 
     def add(self, record: RequestRecord) -> None:
         """A failed request counts where the engine had reported its usage, for it was looked up all the same."""
-        if record.prompt_tokens is None or record.cached_tokens is None:
+        if record.prompt_tokens is None or record.cached_tokens is None or _impossible(record):
             self.unknown += 1
         else:
             self.known += 1
@@ -83,6 +83,8 @@ class RunTotals:
     sent: int = 0
     ok: int = 0
     failed: int = 0
+    impossible_hits: int = 0
+    """Requests that told more cached tokens than their prompt had, which are otherwise unknown."""
     measured_tokens: int = 0
     """Prompt tokens as engines counted them, of the requests whose length was known beforehand."""
     planned_tokens: int = 0
@@ -109,7 +111,9 @@ class RunTotals:
         self.tokens_of_hosts.setdefault(host, _TokenSums()).add(record)
         if self.finished >= self.warm_up:
             self.warm_tokens.add(record)
-        if record.prompt_tokens is not None and record.cached_tokens is not None:
+        if _impossible(record):
+            self.impossible_hits += 1
+        elif record.prompt_tokens is not None and record.cached_tokens is not None:
             self.warming.add(record.prompt_tokens, record.cached_tokens, record.at_s + record.duration_s)
         if record.late_s is not None:
             self.times.late.add(record.late_s)
@@ -150,6 +154,7 @@ class RunTotals:
                 "unfinished": self.sent - self.finished,
             },
             "failures": dict(self.failures),
+            "impossible_hits": self.impossible_hits,
             "cache": asdict(self.tokens.hit_rate()),
             "warm": {"after_requests": self.warm_up, **asdict(self.warm_tokens.hit_rate())},
             "warming": self.warming.as_json(),
@@ -219,7 +224,7 @@ class RunTotals:
 
 
 _COUNTS = (
-    *("sent", "ok", "failed", "ok_prompt_tokens", "ok_completion_tokens"),
+    *("sent", "ok", "failed", "impossible_hits", "ok_prompt_tokens", "ok_completion_tokens"),
     *("measured_tokens", "planned_tokens", "planned_requests"),
 )
 _TIMES = tuple(measure.name for measure in fields(_Times))
@@ -227,9 +232,14 @@ _TIMES = tuple(measure.name for measure in fields(_Times))
 
 def is_hit(record: RequestRecord) -> bool | None:
     """Whether at least half of the prompt came from the cache; ``None`` where the engine did not say."""
-    if record.cached_tokens is None or not record.prompt_tokens:
+    if record.cached_tokens is None or not record.prompt_tokens or _impossible(record):
         return None
     return 2 * record.cached_tokens >= record.prompt_tokens
+
+
+def _impossible(record: RequestRecord) -> bool:
+    prompt, cached = record.prompt_tokens, record.cached_tokens
+    return prompt is not None and cached is not None and cached > prompt
 
 
 def client_hit_rate(records: Collection[RequestRecord]) -> HitRate:
@@ -248,6 +258,11 @@ def judge(results: Mapping[str, Any], max_lag_s: float) -> tuple[RunVerdict, lis
         shown = Counter(results["failures"]).most_common(_SHOWN_REASONS)
         kinds = "; ".join(f"{reason} ({count})" for reason, count in shown)
         reasons.append(f"{requests['failed']} of {requests['sent']} requests failed: {kinds}")
+    if results["impossible_hits"]:
+        reasons.append(
+            f"{results['impossible_hits']} of {requests['sent']} requests told more cached tokens than their "
+            "prompt had; the engine, or a gateway before it, counts them wrongly"
+        )
     for kind, says in (("hub", "its event loop was blocked"), ("send", "requests were sent late")):
         lag = results["lag_s"][kind]["p99"]
         if lag is not None and lag > max_lag_s:

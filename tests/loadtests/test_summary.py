@@ -97,6 +97,27 @@ def judged(totals: RunTotals) -> tuple[str, list[str]]:
     return judge(totals.results(1.0), 0.1)
 
 
+def test_more_cached_tokens_than_the_prompt_had_are_no_hit_rate() -> None:
+    totals = RunTotals(sent=3)
+    for cached in (100, 101, 0):
+        totals.add(record(cached_tokens=cached))
+    results = totals.results(1.0)
+    assert results["cache"] == {"hit_rate": 0.5, "query_tokens": 200, "hit_tokens": 100, "known": 2, "unknown": 1}
+    assert results["warming"] == [{"requests": 2, "hit_rate": 0.5}]
+    assert [results["ttft_s"][kind]["count"] for kind in ("all", "hits", "misses")] == [3, 1, 1]
+    assert judged(totals) == (
+        "invalid",
+        [
+            "1 of 3 requests told more cached tokens than their prompt had; the engine, or a gateway before it, "
+            "counts them wrongly"
+        ],
+    )
+    added = RunTotals()
+    for _ in range(2):
+        added.merge(totals.as_json())
+    assert added.results(1.0)["impossible_hits"] == 2
+
+
 def test_verdicts() -> None:
     good = RunTotals(sent=1)
     good.add(record())
