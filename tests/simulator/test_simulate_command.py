@@ -190,7 +190,7 @@ def test_people_get_a_table(call: Call, tmp_path: Path) -> None:
         "--per-request",
     )
     assert (code, err) == (0, "")
-    assert "trace.jsonl: vllm 0.32.0, unlimited of 16 tokens" in out
+    assert "trace.jsonl: vllm 0.32.0, no limit, blocks of 16" in out
     assert "missed: compulsory" in out
     assert "2 requests, 0 blocks evicted" in out
     assert "warning: line 2: 1 id for 90 tokens, rest treated as unique" in out
@@ -206,6 +206,10 @@ def test_people_get_a_table(call: Call, tmp_path: Path) -> None:
         (["A", "--rules", "lru", "--version", "0.32.0"], "the rules 'lru' follow no engine; leave it out."),
         (["A", "--policy", "lfu"], "--policy is for the rules 'sglang'"),
         (["A", "--page-size", "1"], "--page-size is for the rules 'sglang'; for 'vllm' give --block-size."),
+        (["A", "--version", "0.34.0"], "--version: no rules for vLLM 0.34.0: the newest known are those of 0.33."),
+        (["A", "--lifetime", "1h"], "--lifetime is for the rules 'explicit'; the rules 'vllm' do not know it"),
+        (["A", "--rules", "lru", "--prices", "1,2,3"], "--prices is for the rules 'explicit'; the rules 'lru' do"),
+        (["A", "--rules", "explicit", "--prices", "1"], "--prices is '1'; give multiples of a plain input token"),
         (["A", "--version", "new"], "--version: 'new' is no vLLM version such as 0.32.0."),
         (["A", "--pool-blocks", "many"], "--pool-blocks is 'many'; give a number of blocks from 1 on"),
         (["A", "--pool-blocks", "0"], "--pool-blocks is '0'; give a number of blocks from 1 on"),

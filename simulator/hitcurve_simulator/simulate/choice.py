@@ -1,7 +1,7 @@
 """Which rules a simulation follows, with options and defaults settled, and the replay that applies them."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import gcd
 from typing import Literal
 
@@ -28,11 +28,13 @@ __all__ = [
     "Choice",
     "make_replay",
     "make_rules",
+    "refuse_foreign_options",
     "settled_groups",
     "settled_lifetime",
     "settled_policy",
     "settled_prices",
     "settled_version",
+    "without_what_does_not_apply",
 ]
 
 RULES = ("vllm", "vllm-v0", "sglang", "trtllm", "explicit", "lru", "lru-head-first")
@@ -96,10 +98,10 @@ def settled_policy(rules: str, policy: str | None) -> Policy:
     raise UsageError(f"--policy is '{policy}'; give one of {', '.join(POLICIES)}.")
 
 
-def settled_lifetime(text: str) -> Lifetime:
+def settled_lifetime(text: str | None) -> Lifetime:
     """Raises UsageError for a lifetime that does not exist."""
     for known in LIFETIMES_S:
-        if known == text:
+        if known == (text or "5m"):
             return known
     raise UsageError(f"--lifetime is '{text}'; give {' or '.join(LIFETIMES_S)}.")
 
@@ -115,6 +117,27 @@ def settled_prices(text: str | None) -> Multipliers | None:
     if len(numbers) not in (2, 3) or not all(0 <= number < 1e6 for number in numbers):
         raise UsageError(f"--prices is '{text}'; give multiples of a plain input token such as 1.25,2,0.1.")
     return Multipliers(numbers[0], numbers[-2], numbers[-1])
+
+
+def refuse_foreign_options(rules: str, of_explicit: Mapping[str, object]) -> None:
+    """Raises UsageError where an option of the rules 'explicit' is given for others."""
+    given = [option for option, value in of_explicit.items() if value is not None]
+    if given and rules != "explicit":
+        raise UsageError(
+            f"{given[0]} is for the rules 'explicit'; the rules '{rules}' do not know it, leave it out."
+        )
+
+
+def without_what_does_not_apply(choice: Choice, given: Mapping[str, object]) -> tuple[Choice, list[str]]:
+    """The choice without settings that its rules do not have, and which of the options ``given`` those are."""
+    if choice.rules == "explicit":
+        settled, idle = replace(choice, pool_blocks=None, concurrency=1, outputs=False), tuple(given)
+    elif choice.rules in ("lru", "lru-head-first"):
+        settled = replace(choice, concurrency=1, outputs=False)
+        idle = ("--concurrency", "--outputs")
+    else:
+        return choice, []
+    return settled, [option for option in idle if given[option]]
 
 
 def make_replay(choice: Choice, rows: Sequence[TraceRow]) -> Replay:

@@ -1,6 +1,7 @@
 """``hitcurve simulate``: the command line."""
 
 import json
+import sys
 from typing import Annotated, Any, TypeVar, get_args
 
 import typer
@@ -11,11 +12,13 @@ from hitcurve_simulator.simulate.choice import (
     RULES,
     Choice,
     make_replay,
+    refuse_foreign_options,
     settled_groups,
     settled_lifetime,
     settled_policy,
     settled_prices,
     settled_version,
+    without_what_does_not_apply,
 )
 from hitcurve_simulator.simulate.progress import progress_over
 from hitcurve_simulator.simulate.result import SimulationResult, as_json
@@ -63,9 +66,12 @@ def simulate(
         str | None, typer.Option(help=f"Rules sglang: {', '.join(POLICIES)} (default: lru).")
     ] = None,
     minimum_tokens: Annotated[
-        int, typer.Option(min=0, help="Rules explicit: shortest prefix that is cached.")
-    ] = 1024,
-    lifetime: Annotated[str, typer.Option(metavar="5m|1h", help="Rules explicit: lifetime of an entry.")] = "5m",
+        int | None,
+        typer.Option(min=0, help="Rules explicit: shortest prefix that is cached (default: 1024)."),
+    ] = None,
+    lifetime: Annotated[
+        str | None, typer.Option(metavar="5m|1h", help="Rules explicit: lifetime of an entry (default: 5m).")
+    ] = None,
     prices: Annotated[
         str | None,
         typer.Option(metavar="WRITE5M,WRITE1H,READ", help="Rules explicit: multiples of a plain input token."),
@@ -102,6 +108,7 @@ def simulate(
     block_size = _block_size(rules, source, block_size, page_size)
     settled = settled_policy(rules, policy)
     attention = settled_groups(rules, groups)
+    refuse_foreign_options(rules, {"--minimum-tokens": minimum_tokens, "--lifetime": lifetime, "--prices": prices})
     with progress_over(f"reading {source}") as on_line:
         loaded = load_source(source, seed, block_size, _time_unit(time_unit), _turns(turns), strict, on_line)
     choice = Choice(
@@ -112,11 +119,15 @@ def simulate(
         concurrency=concurrency or loaded.concurrency,
         outputs=loaded.outputs if outputs is None else outputs,
         policy=settled,
-        minimum_tokens=minimum_tokens,
+        minimum_tokens=1024 if minimum_tokens is None else minimum_tokens,
         lifetime=settled_lifetime(lifetime),
         prices=settled_prices(prices),
         groups=attention,
     )
+    given = {"--pool-blocks": pool_blocks, "--concurrency": concurrency, "--outputs": outputs}
+    choice, idle = without_what_does_not_apply(choice, given)
+    for option in idle:
+        print(f"hitcurve: {option} changes nothing, since the rules '{rules}' do not know it.", file=sys.stderr)
     result = _run(choice, loaded)
     if as_json_text:
         print(json.dumps({**as_json(result, per_request), **_about(choice, loaded)}))

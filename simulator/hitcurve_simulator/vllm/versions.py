@@ -10,6 +10,8 @@ __all__ = ["DEFAULT_VERSION", "FreeRule", "StatisticsUnit", "VllmRules", "rules_
 
 DEFAULT_VERSION = "0.32.0"
 OLDEST = (0, 8, 0)
+NEWEST = (0, 33)
+"""The last release whose source was read; what comes after it may follow other rules."""
 
 FreeRule = Literal["append", "unhashed_first"]
 StatisticsUnit = Literal["tokens", "blocks"]
@@ -46,11 +48,14 @@ class VllmRules:
 def rules_of_version(version: str) -> VllmRules:
     """The rules of a vLLM release such as ``0.32.0`` or ``0.8.5``.
 
-    Raises ValueError where the text is no version or older than 0.8.
+    Raises ValueError where the text is no version, older than 0.8, or newer than the last one known.
     """
     number = _parsed(version)
     if number < OLDEST:
         raise ValueError(f"no rules for vLLM {version}: the V1 cache rules start with 0.8")
+    if number[:2] > NEWEST:
+        newest = ".".join(map(str, NEWEST))
+        raise ValueError(f"no rules for vLLM {version}: the newest known are those of {newest}")
     return VllmRules(
         version=version,
         free_rule="unhashed_first" if number >= (0, 24) else "append",
