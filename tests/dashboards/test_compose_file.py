@@ -11,6 +11,10 @@ import pytest
 import yaml
 
 from hitcurve_dashboards.build import DASHBOARD_FOLDER
+from hitcurve_dashboards.lint.expressions import expression_problems
+from hitcurve_dashboards.names import known_metrics
+from hitcurve_engine.recording.sinks import EngineFacts
+from hitcurve_engine.spans.attributes import resource_attributes
 from hitcurve_exporter.configuration.load import configuration_from_file
 
 LOCUST = {"locust", "locust-worker"}
@@ -126,6 +130,24 @@ def test_the_exporter_accepts_its_configuration(profile: str, names: list[str], 
     prometheus = (repository / "dashboards/prometheus/prometheus.yml").read_text()
     asked = yaml.safe_load(prometheus)["scrape_configs"][1]["dns_sd_configs"][0]["names"]
     assert set(names) <= set(asked)
+
+
+def test_a_span_leads_back_to_the_numbers_of_its_engine(repository: Path) -> None:
+    text = (repository / "dashboards/grafana/provisioning/datasources/hitcurve.yml").read_text()
+    prometheus, tempo = yaml.safe_load(text)["datasources"]
+    back = tempo["jsonData"]["tracesToMetrics"]
+    assert back["datasourceUid"] == prometheus["uid"]
+    facts = EngineFacts(block_size=16, pool_blocks=64, groups=1, pid=1, wall_offset_s=0.0, model_name="m")
+    assert {tag["key"] for tag in back["tags"]} <= resource_attributes(facts, {}).keys()
+    labels = ",".join(f'{tag["value"]}="x"' for tag in back["tags"])
+    # Grafana reads $$ as one $, and puts labels in its place.
+    for query in back["queries"]:
+        assert query["query"].count("$$__tags") == query["query"].count("$") / 2 > 0
+        assert expression_problems(query["query"].replace("$$__tags", labels), known_metrics()) == []
+
+
+def test_prometheus_keeps_exemplars_for_the_panel_that_shows_them(services: dict[str, Any]) -> None:
+    assert "--enable-feature=exemplar-storage" in services["prometheus"]["command"]
 
 
 def test_chaos_accepts_its_targets(repository: Path) -> None:

@@ -50,8 +50,8 @@ _NOW = Row(
         Panel(
             "Time to first token of requests",
             "heatmap",
-            "Is there a slow group beside the fast one? Misses pay for their prefill; a dot is an exemplar and "
-            "leads to its trace.",
+            "Is there a slow group beside the fast one? Misses pay for their prefill. Where a page has exemplars "
+            "(vLLM 0.32 writes none), each is a dot that leads to its trace; the searches below lead there too.",
             (
                 Query(
                     either(
