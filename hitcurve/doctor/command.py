@@ -38,7 +38,7 @@ class Format(StrEnum):
 def doctor_command(
     urls: Annotated[
         list[str] | None,
-        typer.Argument(metavar="URL...", help="Engines to look at; replicas of one model together."),
+        typer.Argument(metavar="URL", help="Engines to look at; replicas of one model together."),
     ] = None,
     prometheus: Annotated[
         str | None, typer.Option(metavar="URL", help="The Prometheus that scrapes them: are names kept?")

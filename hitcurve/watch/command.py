@@ -30,7 +30,7 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_mar
 def watch_command(
     urls: Annotated[
         list[str],
-        typer.Argument(metavar="URL...", help="Addresses of engines, of exporters, or both."),
+        typer.Argument(metavar="URL", help="Addresses of engines, of exporters, or both."),
     ],
     interval: Annotated[float, typer.Option(metavar="SECONDS", help="Time from one reading to the next.")] = 5.0,
     window: Annotated[
