@@ -40,6 +40,8 @@ class ScriptedWorld:
     engine_hangs_after_fault: bool = False
     requests_fail: bool = False
     late_s: float | None = 0.001
+    load_start_s: float = 0.0
+    """What a load that a fault starts needs to send its first request."""
     reset_answers: list[tuple[int, str]] = field(default_factory=lambda: [(200, '{"success":true}')])
     reset_clears: bool = True
     tells_cached_tokens: bool = True
@@ -69,6 +71,7 @@ class ScriptedWorld:
     _evicted: float = 0.0
     _total: tuple[float, float] = (0.0, 0.0)
     _resets: int = 0
+    _sends_from_s: dict[str, float] = field(default_factory=dict)
 
     # The clock.
     def now(self) -> float:
@@ -121,6 +124,7 @@ class ScriptedWorld:
         self.interrupt(f"start {name}")
         self.running[name] = dict(settings)
         self.started.append((name, dict(settings)))
+        self._sends_from_s[name] = self.now_s + (0.0 if name == "background" else self.load_start_s)
         return StandInLoad(self, name)
 
     # Inside.
@@ -201,6 +205,8 @@ class ScriptedWorld:
         )
         with (self.folder / "requests.jsonl").open("a") as file:
             for name in self.running if self.traffic else ():
+                if self.now_s <= self._sends_from_s[name]:
+                    continue
                 file.write(json.dumps(self._request(name, rate)) + "\n")
 
     def _curve(self) -> tuple[Any, Any, float]:

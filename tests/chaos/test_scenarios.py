@@ -136,6 +136,16 @@ def test_churn_loads_uses_and_unloads_generations(scripted: ModuleType, world: A
     assert [name for generation in used for name in generation] == loaded
 
 
+def test_a_generation_of_adapters_lives_from_its_first_answer_on(scripted: ModuleType, world: Any) -> None:
+    world.load_start_s = 3.0
+    (verdict,) = run(scripted, world, "lora-churn", period=2, hold=17)
+    assert (verdict.verdict, verdict.problems) == ("ok", [])
+    assert verdict.numbers["generations"] == 3
+    lines = (world.folder / "requests.jsonl").read_text().splitlines()
+    answered = {json.loads(line)["load"] for line in lines}
+    assert answered == {"background", "probe", "churn-1", "churn-2", "churn-3"}
+
+
 def test_churn_on_an_engine_that_forgets_the_adapter_in_its_hash_is_bad(scripted: ModuleType, world: Any) -> None:
     world.adapters_share_cache = True
     (verdict,) = run(scripted, world, "lora-churn")

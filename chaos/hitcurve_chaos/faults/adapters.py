@@ -14,6 +14,7 @@ from hitcurve_chaos.clock import Clock
 from hitcurve_chaos.faults.fault import BeforeStep, Injection, InjectionOutcome, Undo
 from hitcurve_chaos.loads import Loads, RunningLoad
 from hitcurve_chaos.probe import Probe
+from hitcurve_chaos.request_tail import RequestTail
 from hitcurve_chaos.targets import Adapter, Target
 
 __all__ = ["CHURN", "AdapterChurnFault", "AdapterEndpoints", "unload_all"]
@@ -58,10 +59,14 @@ class AdapterEndpoints:
 
 @dataclass(slots=True)
 class AdapterChurnFault:
-    """Every ``period_s`` seconds a new generation of the adapters replaces the one before."""
+    """A new generation of the adapters replaces the one before ``period_s`` seconds after that was first answered.
+
+    The time counts from an answer, since starting a generation's load takes seconds where the processor is busy.
+    """
 
     endpoints: AdapterEndpoints
     loads: Loads
+    requests: RequestTail
     probe: Probe
     clock: Clock
     adapters: Sequence[Adapter]
@@ -79,7 +84,8 @@ class AdapterChurnFault:
     _troubles: list[str] = field(init=False, default_factory=list)
     _held: list[str] = field(init=False, default_factory=list)
     _load: RunningLoad | None = field(init=False, default=None)
-    _since_s: float = field(init=False, default=0.0)
+    _loaded_s: float = field(init=False, default=0.0)
+    _answered_s: float | None = field(init=False, default=None)
     _prompt: str = field(init=False, default="")
 
     @property
@@ -102,7 +108,7 @@ class AdapterChurnFault:
         problem = self._load.problem() if self._load else None
         if problem is not None and problem not in self._troubles:
             self._troubles.append(problem)
-        if self.clock.now() - self._since_s < self.period_s:
+        if not self._lived():
             return
         self._stop_load()
         for name in list(self._held):
@@ -123,9 +129,17 @@ class AdapterChurnFault:
             self._held.clear()
         return undo
 
+    def _lived(self) -> bool:
+        now_s = self.clock.now()
+        if self._answered_s is None:
+            if not self.requests.completed_since(self._loaded_s, self._load_name):
+                return False
+            self._answered_s = now_s
+        return now_s - self._answered_s >= self.period_s
+
     def _next_generation(self) -> Injection | None:
         self.generations += 1
-        self._since_s = self.clock.now()
+        self._loaded_s, self._answered_s = self.clock.now(), None
         for adapter in self.adapters:
             name = self._name(self.generations, adapter)
             self._held.append(name)
@@ -139,10 +153,14 @@ class AdapterChurnFault:
             self.loaded_total += 1
             self._note_first_lookup(name)
         self._load = self.loads.start(
-            f"{CHURN}-{self.generations}",
+            self._load_name,
             {**self.traffic, "model": tuple(self._held), "duration": self.lasts_s},
         )
         return None
+
+    @property
+    def _load_name(self) -> str:
+        return f"{CHURN}-{self.generations}"
 
     def _name(self, generation: int, adapter: Adapter) -> str:
         return f"{self.prefix}{generation}-{adapter.name}"

@@ -30,6 +30,7 @@ def _fault(bench: Bench) -> Fault:
     return AdapterChurnFault(
         endpoints=AdapterEndpoints(target, bench.transport),
         loads=bench.loads,
+        requests=bench.watch.requests,
         probe=bench.probe,
         clock=bench.clock,
         adapters=known[: count or _NO_CAP],
@@ -84,7 +85,13 @@ LORA_CHURN = Scenario(
     ),
     parameters=(
         Parameter("adapters", "count", 3, "how many adapters are loaded at a time; 0: all of the target file"),
-        Parameter("period", "duration", 4.0, "how long a generation of adapters lives", least=0.5),
+        Parameter(
+            "period",
+            "duration",
+            4.0,
+            "how long a generation of adapters lives, from its first answer on",
+            least=0.5,
+        ),
         Parameter("rate", "number", 0.0, "requests per second to the adapters; 0: like the background load"),
     ),
     named=_NAMED,
