@@ -25,9 +25,10 @@ _STYLE = """
 
 
 def figure_rows(results: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """(what, value) of everything about hits and first tokens; "unknown" and "–" where there is no value."""
+    """(what, value): the verdict, then all about hits and first tokens; "unknown" and "–" for no value."""
     cache, warm = results["cache"], results["warm"]
     rows = [
+        ("verdict", ": ".join([results["verdict"], *filter(None, ["; ".join(results["reasons"])])])),
         ("hit rate (cached / prompt tokens, clients)", _percent(cache["hit_rate"])),
         ("requests that did not tell their cached tokens", str(cache["unknown"])),
     ]
@@ -45,12 +46,13 @@ def figure_rows(results: Mapping[str, Any]) -> list[tuple[str, str]]:
     if results["queue_s"]["count"]:
         rows.append(("queue p50, as the engine says", _ms(results["queue_s"]["p50"])))
     rows.append(("generator's hub lag p99", _ms(results["lag_s"]["hub"]["p99"])))
-    rows.append(("sent late p99", _ms(results["lag_s"]["send"]["p99"])))
+    if results["lag_s"]["send"]["count"]:
+        rows.append(("sent late p99", _ms(results["lag_s"]["send"]["p99"])))
     return rows
 
 
 def report_section(results: Mapping[str, Any], title: str) -> str:
-    """HTML that stands on its own, needing no network and no script."""
+    """HTML that stands on its own, needing no network and no script; ``title`` is HTML."""
     rows = "".join(
         f"<tr><td>{html.escape(what)}</td><td>{html.escape(value)}</td></tr>"
         for what, value in figure_rows(results)
