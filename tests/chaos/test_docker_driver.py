@@ -127,9 +127,12 @@ def test_pause_kill_memory_limit_and_network_cut_end_ok_and_leave_nothing(
     assert numbers["container-starved"]["limit_bytes"] >= numbers["container-starved"]["used_bytes"]
 
 
-@pytest.mark.parametrize("action", ["pause", "kill", "memory_limit", "cut_network"])
+@pytest.mark.parametrize(
+    ("action", "dies"),
+    [("pause", False), ("kill", False), ("memory_limit", False), ("memory_limit", True), ("cut_network", False)],
+)
 def test_recover_restores_a_container_that_a_dead_run_has_left(
-    action: Any, client: Any, engine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    action: Any, dies: bool, client: Any, engine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DOCKER_HOST", _address(client))
     before = _state(engine)
@@ -143,6 +146,9 @@ def test_recover_restores_a_container_that_a_dead_run_has_left(
         driver.limit_memory(1.5)
     else:
         acts[action]()
+    if dies:
+        engine.kill()
+        engine.wait(timeout=START_S)
     assert _state(engine) != before
     (done,) = recover(tmp_path, SystemClock(), HttpTransport())
     assert (done.undo.restored, done.undo.sentence) == (True, f"container {engine.name} is as it was")

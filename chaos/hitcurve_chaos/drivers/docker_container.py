@@ -136,6 +136,8 @@ def undo_container(record: Mapping[str, Any], client: Callable[[], Client] | Non
                 _resume(container)
             case "container_memory":
                 _set_memory(connected, container, int(record["memory"]), int(record["memory_swap"]))
+                # It may have been killed for want of it.
+                _start(container)
             case "container_network":
                 _join(connected, container, record["networks"])
             case _:
