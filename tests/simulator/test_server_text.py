@@ -144,3 +144,25 @@ def test_streamed_text_is_the_whole_text(engine_server: Callable[..., Any]) -> N
         assert "".join(choice["text"] for choice in choices) == whole["text"]
         assert [choice["finish_reason"] for choice in choices] == [None] * (len(choices) - 1) + ["stop"]
         assert done == "[DONE]"
+
+
+def test_tokenize_tells_the_tokens_that_a_prompt_or_a_chat_is_served_with(
+    engine_server: Callable[..., Any],
+) -> None:
+    server = engine_server(EngineSettings(max_model_len=512))
+    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hä?"}]
+    for path, body in [("/v1/completions", {"prompt": "Hä?"}), ("/v1/chat/completions", {"messages": messages})]:
+        served = server.call("POST", path, {**body, "max_tokens": 1, "return_token_ids": True}).json
+        tokens = served["choices"][0].get("prompt_token_ids") or served["prompt_token_ids"]
+        told = server.call("POST", "/tokenize", body)
+        assert (told.status, told.json["tokens"]) == (200, tokens)
+        assert (told.json["count"], told.json["max_model_len"]) == (served["usage"]["prompt_tokens"], 512)
+        assert told.json["token_strs"] is None
+    strings = server.call("POST", "/tokenize", {"prompt": "hi", "return_token_strs": True}).json["token_strs"]
+    assert strings == ["h", "i"]
+    assert server.call("POST", "/tokenize", {}).json["error"]["param"] == "prompt"
+    assert server.call("POST", "/tokenize", {"prompt": "x", "model": "nope"}).status == 404
+    assert server.series()["vllm:prefix_cache_queries_total"] == sum(
+        server.call("POST", "/tokenize", body).json["count"]
+        for body in ({"prompt": "Hä?"}, {"messages": messages})
+    )

@@ -2,10 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from hitcurve_simulator.reconcile.expected import Expected
 
-__all__ = ["GAPS", "Row", "row_of"]
+__all__ = ["FOREIGN_SHARE", "GAPS", "Row", "row_of"]
+
+FOREIGN_SHARE: Final = 0.001
+"""Share of the log's tokens by which the measured ones may differ, and still be of the same traffic."""
 
 GAPS: dict[str, str] = {
     "cold_start": "first sight of a prefix: nobody had sent these tokens before",
@@ -54,23 +58,30 @@ def row_of(
     expected: Sequence[Expected] | None,
     measured: tuple[float | None, float | None, str | None],
 ) -> Row:
-    """The row of (engine, adapter, tenant). ``measured``: query tokens, hit tokens, by what."""
+    """The row of (engine, adapter, tenant). ``measured``: query tokens, hit tokens, by what.
+
+    What was measured of other traffic than the log's leaves no unknown gap: the two cannot be subtracted.
+    """
     queries, hits, by = measured
     if expected is None:
         return Row(*names, requests, None, None, None, queries, hits, by, dict.fromkeys(GAPS))
     ceiling = sum(one.ceiling for one in expected)
     alone = _sum([one.alone for one in expected])
     predicted = _sum([one.predicted for one in expected])
+    total = sum(one.query for one in expected)
     gaps: dict[str, float | None] = {
         "cold_start": sum(one.compulsory for one in expected),
         "rounding_and_last_token": sum(one.tail for one in expected),
         "isolation": sum(one.isolated for one in expected),
         "eviction": _difference(ceiling, alone),
         "concurrency": _difference(alone, predicted),
-        "unknown": _difference(predicted, hits),
+        "unknown": _difference(predicted, hits) if _is_near(queries, total) else None,
     }
-    total = sum(one.query for one in expected)
     return Row(*names, requests, total, ceiling, predicted, queries, hits, by, gaps)
+
+
+def _is_near(measured: float | None, logged: int) -> bool:
+    return measured is not None and abs(measured - logged) <= FOREIGN_SHARE * logged
 
 
 def _sum(values: Sequence[int | None]) -> int | None:

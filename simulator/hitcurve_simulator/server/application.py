@@ -18,6 +18,7 @@ from hitcurve_simulator.server.generation import Generator
 from hitcurve_simulator.server.http_replies import errors_as_json
 from hitcurve_simulator.server.serving import Serving
 from hitcurve_simulator.server.settings import EngineSettings
+from hitcurve_simulator.server.tokenization import TokenizeApi
 from hitcurve_simulator.vllm import RequestState, Scheduler, SchedulerSettings
 from hitcurve_simulator.vllm.block_keys import VllmHasher
 
@@ -89,6 +90,7 @@ def _add_routes(application: web.Application, serving: Serving) -> None:
     router, admin = application.router, AdminApi(serving)
     router.add_post("/v1/completions", CompletionsApi(serving).post)
     router.add_post("/v1/chat/completions", ChatApi(serving).post)
+    router.add_post("/tokenize", TokenizeApi(serving).post)
     router.add_get("/v1/models", admin.models)
     router.add_get("/health", admin.health)
     router.add_get("/ping", admin.health)

@@ -17,7 +17,7 @@ from hitcurve_simulator.server.request_body import RequestBody
 from hitcurve_simulator.server.sequence import Sequence
 from hitcurve_simulator.server.serving import Serving
 
-__all__ = ["ChatApi", "read_messages"]
+__all__ = ["ChatApi", "chat_text", "read_messages"]
 
 ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 
@@ -35,11 +35,7 @@ class ChatApi:
         parameters = read_parameters(body, default_max_tokens=None)
         messages, images = read_messages(body)
         adapter = serving.adapters.find(model)
-        text = tokenizer.render_chat(
-            messages,
-            ask_for_reply=body.boolean("add_generation_prompt", True),
-            keep_last_open=body.boolean("continue_final_message"),
-        )
+        text = chat_text(body, messages)
         answer_id = request_id(request, body, "chatcmpl")
         answer = ChatAnswer(
             answer_id, int(serving.clock.wall()), model or serving.settings.model, serving.fingerprint
@@ -90,6 +86,15 @@ class ChatApi:
         block = self._serving.settings.block_size
         created = max(0, speaker.prompt_tokens // block * block - speaker.hit_tokens)
         return usage(samples, speaker, created_cache_tokens=created, whole=whole)
+
+
+def chat_text(body: RequestBody, messages: list[tuple[str, str]]) -> str:
+    """The prompt of a chat, with the body's wishes for its end."""
+    return tokenizer.render_chat(
+        messages,
+        ask_for_reply=body.boolean("add_generation_prompt", True),
+        keep_last_open=body.boolean("continue_final_message"),
+    )
 
 
 def read_messages(body: RequestBody) -> tuple[list[tuple[str, str]], list[str]]:
