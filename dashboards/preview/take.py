@@ -160,10 +160,25 @@ def table(panel: Mapping[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any
             columns.sort(key=lambda column, places=options["indexByName"]: places.get(column, len(places)))
             names |= options["renameByName"]
     values = [{**row["metric"], "Value": number(row["value"][1])} for row in rows]
+    units = {
+        one["matcher"]["options"]: setting["value"]
+        for one in panel["fieldConfig"]["overrides"]
+        for setting in one["properties"]
+        if setting["id"] == "unit"
+    }
     return {
         "columns": [names[column] for column in columns],
-        "rows": [[value.get(column, "") for column in columns] for value in values],
+        "rows": [
+            [cell(value.get(column, ""), units.get(names[column])) for column in columns] for value in values
+        ],
     }
+
+
+def cell(value: Any, unit: str | None) -> Any:
+    """A value as Grafana writes it; text that is no number of bytes has no value there."""
+    if unit != "bytes":
+        return value
+    return f"{int(value) / 2**30:.3g} GiB" if str(value).isdigit() else "–"
 
 
 def legend(target: Mapping[str, Any], labels: Mapping[str, str]) -> str:

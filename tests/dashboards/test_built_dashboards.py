@@ -136,6 +136,38 @@ def test_the_documentation_names_every_dashboard_and_file(repository: Path) -> N
         assert (repository / "dashboards/prometheus/rules" / name).is_file(), name
 
 
+SHOWN = {
+    "hitcurve-replica": (
+        ("Curve state", "hitcurve_curve_state"),
+        ("Probable cause", "hitcurve_curve_cause"),
+        ("Request-window hit rate", "hitcurve_request_window_hit_rate_ratio"),
+        ("Cumulative hit rate", "hitcurve_cumulative_hit_rate_ratio"),
+        ("Where query tokens went", "hitcurve_engine_miss_tokens_total"),
+        ("Age and idle time at eviction", "hitcurve_engine_evicted_block_age_seconds_bucket"),
+        ("KV pool held by requests", "hitcurve_kv_usage_ratio"),
+        ("Preemptions", "hitcurve_preemptions_total"),
+        ("Query tokens by adapter", "hitcurve_engine_query_tokens_total"),
+        ("Time to first token, hits and misses apart", "hitcurve_engine_first_token_seconds_bucket"),
+    ),
+    "hitcurve-capacity": (
+        ("Hit rate against the size of the pool, now", "hitcurve_engine_pool_curve_hit_tokens_total"),
+        ("Memory of the pool", "vllm:cache_config_info"),
+    ),
+    "hitcurve-adapters": (
+        ("Isolated tokens by kind of key", "hitcurve_engine_isolated_tokens_total"),
+        ("Recomputed tokens by adapter", "hitcurve_engine_regret_tokens_total"),
+    ),
+}
+
+
+@pytest.mark.parametrize("uid", SHOWN)
+def test_a_dashboard_shows_what_it_is_for(uid: str) -> None:
+    (dashboard,) = [one for one in DASHBOARDS if one.uid == uid]
+    panels = {panel["title"]: panel for panel in all_panels(as_document(dashboard))}
+    for title, metric in SHOWN[uid]:
+        assert any(metric in target["expr"] for target in panels[title]["targets"]), title
+
+
 def test_searches_for_traces_name_attributes_that_the_engine_patch_writes(repository: Path) -> None:
     documented = (repository / "docs" / "engine_spans.md").read_text(encoding="utf-8")
     searches = [

@@ -1,6 +1,6 @@
 """Adapters and tenants: who gets hits, who pays for whom?"""
 
-from hitcurve_dashboards.boards.shared import NEEDS_PATCH, PATCH, PATCH_VARIABLES, rate, ratio
+from hitcurve_dashboards.boards.shared import NEEDS_PATCH, PATCH, PATCH_VARIABLES, by_adapter, rate, ratio
 from hitcurve_dashboards.grafana.looks import REASON_COLOURS, coloured
 from hitcurve_dashboards.grafana.records import Dashboard, Panel, Query, Row
 
@@ -15,8 +15,7 @@ def _query(expr: str, legend: str) -> Query:
 
 
 def _by_adapter(expr: str) -> Query:
-    """One series an adapter; the base model has no adapter, and a series without a name would have no legend."""
-    return _query(f'label_replace({expr}, "adapter", "base model", "adapter", "")', _BY)
+    return _query(by_adapter(expr), _BY)
 
 
 _HITS = Row(
@@ -34,6 +33,7 @@ _HITS = Row(
                 ),
             ),
             unit="percentunit",
+            height=10,
             minimum=0,
             maximum=1,
             no_value=_NO_VALUE,
@@ -44,6 +44,7 @@ _HITS = Row(
             "Who brings the traffic?",
             (_by_adapter(rate("hitcurve_engine_query_tokens_total", PATCH, "adapter")),),
             unit="count:tok/s",
+            height=10,
             minimum=0,
             no_value=_NO_VALUE,
         ),
@@ -78,6 +79,7 @@ _PRICE = Row(
             "Whose blocks are thrown out?",
             (_by_adapter(rate("hitcurve_engine_evicted_blocks_total", PATCH, "adapter")),),
             unit="count:blocks/s",
+            height=10,
             minimum=0,
             no_value=_NO_VALUE,
         ),
@@ -87,6 +89,7 @@ _PRICE = Row(
             "Who asked again for what had been evicted?",
             (_by_adapter(rate("hitcurve_engine_regret_tokens_total", PATCH, "adapter")),),
             unit="count:tok/s",
+            height=10,
             minimum=0,
             no_value=_NO_VALUE,
         ),

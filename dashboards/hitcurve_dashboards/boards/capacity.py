@@ -1,8 +1,8 @@
 """Capacity: is the pool large enough for what is asked of it?"""
 
-from hitcurve_dashboards.boards.shared import CUTS, ENGINE, EXPORTER_VARIABLES, rate
+from hitcurve_dashboards.boards.shared import CUTS, ENGINE, EXPORTER_VARIABLES, either, rate
 from hitcurve_dashboards.grafana.looks import coloured
-from hitcurve_dashboards.grafana.records import Dashboard, Panel, Query, Row
+from hitcurve_dashboards.grafana.records import Dashboard, Override, Panel, Query, Row
 
 __all__ = ["CAPACITY"]
 
@@ -144,12 +144,64 @@ _OTHERS = Row(
     ),
 )
 
+_SHOWN = {
+    "target": "replica",
+    "engine": "engine",
+    "kv_cache_memory_bytes": "memory asked for",
+    "gpu_memory_utilization": "share of GPU memory",
+    "kv_cache_size_tokens": "pool, tokens",
+    "num_gpu_blocks": "pool, blocks",
+    "block_size": "block, tokens",
+    "cache_dtype": "type",
+}
+_MEMORY = Row(
+    "What the pool is made of (needs vLLM scraped by Prometheus itself, with the label target)",
+    (
+        Panel(
+            "Memory of the pool",
+            "table",
+            "How many bytes of memory does each engine give to the pool, and how many tokens of which type fit in "
+            "there? Without --kv-cache-memory-bytes it is a share of the GPU's memory, less what the model takes.",
+            (
+                Query(
+                    either(f"vllm:cache_config_info{{{_ON_TARGET}}}"),
+                    instant=True,
+                    table=True,
+                    may_be_empty="the page has no such series",
+                ),
+            ),
+            width=24,
+            height=6,
+            no_value="Not on the page",
+            overrides=(Override({"unit": "bytes"}, name=_SHOWN["kv_cache_memory_bytes"]),),
+            transformations=(
+                {"id": "filterFieldsByName", "options": {"include": {"names": list(_SHOWN)}}},
+                {
+                    "id": "convertFieldType",
+                    "options": {
+                        "conversions": [{"destinationType": "number", "targetField": "kv_cache_memory_bytes"}],
+                        "fields": {},
+                    },
+                },
+                {
+                    "id": "organize",
+                    "options": {
+                        "excludeByName": {},
+                        "indexByName": {name: place for place, name in enumerate(_SHOWN)},
+                        "renameByName": _SHOWN,
+                    },
+                },
+            ),
+        ),
+    ),
+)
+
 CAPACITY = Dashboard(
     "hitcurve-capacity",
     "hitcurve / Capacity",
     "Is the pool large enough? What more memory would buy: hitcurve estimate. Needs the hitcurve exporter.",
     EXPORTER_VARIABLES,
-    (_SIZE, _PRESSURE, _OTHERS),
+    (_SIZE, _PRESSURE, _OTHERS, _MEMORY),
     CUTS,
     time_from="now-24h",
     refresh="5m",

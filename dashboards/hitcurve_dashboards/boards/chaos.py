@@ -72,6 +72,7 @@ _SERVICE = Row(
             unit="count:/s",
             width=8,
             minimum=0,
+            no_value="Not on the engine's page",
         ),
     ),
 )

@@ -88,6 +88,7 @@ _POOL = Row(
             width=8,
             minimum=0,
             maximum=1,
+            no_value="No engine's page",
         ),
         Panel(
             "Preemptions",
@@ -97,6 +98,7 @@ _POOL = Row(
             unit="count:/s",
             width=8,
             minimum=0,
+            no_value="No engine's page",
         ),
         Panel(
             "Running and waiting requests",
@@ -108,6 +110,7 @@ _POOL = Row(
             ),
             width=8,
             minimum=0,
+            no_value="No engine's page",
         ),
         Panel(
             "Configuration of the cache",

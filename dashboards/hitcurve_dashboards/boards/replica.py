@@ -1,5 +1,6 @@
 """Replica: what happens there?"""
 
+from hitcurve_dashboards.boards.replica_adapters import REPLICA_ADAPTERS
 from hitcurve_dashboards.boards.replica_misses import MISSES
 from hitcurve_dashboards.boards.shared import (
     CUTS,
@@ -167,6 +168,7 @@ _POOL = Row(
             unit="count:/s",
             width=8,
             minimum=0,
+            no_value="Not on the engine's page",
         ),
         Panel(
             "Running and waiting requests",
@@ -201,6 +203,7 @@ _POOL = Row(
             ),
             width=8,
             minimum=0,
+            no_value="No engine",
         ),
     ),
 )
@@ -266,6 +269,6 @@ REPLICA = Dashboard(
     "hitcurve / Replica",
     "What happens on one replica, and why? Needs the hitcurve exporter.",
     EXPORTER_VARIABLES,
-    (_CURVE, _RATES, MISSES, _POOL, _LATENCY),
+    (_CURVE, _RATES, MISSES, _POOL, REPLICA_ADAPTERS, _LATENCY),
     CUTS,
 )

@@ -18,6 +18,7 @@ __all__ = [
     "PATCH",
     "PATCH_VARIABLES",
     "TARGET",
+    "by_adapter",
     "codes",
     "either",
     "increase",
@@ -113,6 +114,11 @@ def increase(metric: str, selector: str, by: str) -> str:
 def ratio(numerator: str, denominator: str, selector: str, by: str = "") -> str:
     """Ratio of the sums of two counters over the same series; no value where the denominator stands still."""
     return f"{rate(numerator, selector, by)} / ({rate(denominator, selector, by)} > 0)"
+
+
+def by_adapter(expression: str) -> str:
+    """Series by adapter; the base model has no adapter, and a series without a name would have no legend."""
+    return f'label_replace({expression}, "adapter", "base model", "adapter", "")'
 
 
 def either(expression: str) -> str:
