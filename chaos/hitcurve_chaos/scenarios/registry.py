@@ -16,6 +16,7 @@ from hitcurve_chaos.scenarios.counters_honest import COUNTERS_HONEST
 from hitcurve_chaos.scenarios.cut_network import CUT_NETWORK
 from hitcurve_chaos.scenarios.eviction_order import EVICTION_ORDER
 from hitcurve_chaos.scenarios.exporter_clock_jump import EXPORTER_CLOCK_JUMP
+from hitcurve_chaos.scenarios.exporter_lost import EXPORTER_LOST
 from hitcurve_chaos.scenarios.hash_seed_disagreement import HASH_SEED_DISAGREEMENT
 from hitcurve_chaos.scenarios.images_must_not_share import IMAGES_MUST_NOT_SHARE
 from hitcurve_chaos.scenarios.lora_churn import LORA_CHURN
@@ -34,7 +35,6 @@ from hitcurve_chaos.scenarios.scenario import Scenario
 from hitcurve_chaos.scenarios.shared_prefix_outlives import SHARED_PREFIX_OUTLIVES
 from hitcurve_chaos.scenarios.short_prefixes import SHORT_PREFIXES
 from hitcurve_chaos.scenarios.slow_network import SLOW_NETWORK
-from hitcurve_chaos.scenarios.telemetry_lost import TELEMETRY_LOST
 from hitcurve_chaos.scenarios.tenants_must_not_share import TENANTS_MUST_NOT_SHARE
 from hitcurve_chaos.scenarios.traffic_shift import TRAFFIC_SHIFT
 from hitcurve_chaos.scenarios.unique_flood import UNIQUE_FLOOD
@@ -71,7 +71,7 @@ SCENARIOS: dict[str, Scenario] = {
         SHARED_PREFIX_OUTLIVES,
         EVICTION_ORDER,
         EXPORTER_CLOCK_JUMP,
-        TELEMETRY_LOST,
+        EXPORTER_LOST,
         COLLECTOR_LOST,
         SLOW_NETWORK,
         CUT_NETWORK,

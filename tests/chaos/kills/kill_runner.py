@@ -29,7 +29,7 @@ from hitcurve_chaos.drivers.processes import state_of
 from hitcurve_chaos.journal import JOURNAL_FILE, read_journal
 from hitcurve_chaos.recover import left_over
 
-DRILLS = ("pause", "adapter-scatter", "adapter-reload", "tenants-must-not-share", "cut-network", "telemetry-lost")
+DRILLS = ("pause", "adapter-scatter", "adapter-reload", "tenants-must-not-share", "cut-network", "exporter-lost")
 CONTAINER_DRILLS = ("pause", "restart-kill", "restart-term", "container-cut-off", "container-starved")
 CHURN_EVERY = 5
 """Every so many kills hit adapter churn under load, which runs load generators of its own."""

@@ -1,4 +1,4 @@
-"""Telemetry is lost: the exporter cannot reach the engine, then is gone; the engine does not care."""
+"""The exporter cannot reach the engine, then is gone: the engine does not care, and no reading is invented."""
 
 from hitcurve.errors import HitcurveError
 from hitcurve.reading import Reading, reading_from_json
@@ -13,7 +13,7 @@ from hitcurve_chaos.parameters import Parameter
 from hitcurve_chaos.scenarios.drills import TOKENS, applied, drill, failures
 from hitcurve_chaos.scenarios.scenario import Bench, Story
 
-__all__ = ["TELEMETRY_LOST"]
+__all__ = ["EXPORTER_LOST"]
 
 _BLOCKS = 4
 _REQUESTS = 6
@@ -29,7 +29,7 @@ def _act(bench: Bench, numbers: Numbers) -> Injection:
             "interval": f"{bench.settings['interval']:g}s",
             "targets": [{"name": "lost", "url": f"{proxy.url}/metrics"}],
         }
-        folder = bench.folder / "logs" / f"telemetry-{bench.fault_prefix}"
+        folder = bench.folder / "logs" / f"exporter-{bench.fault_prefix}"
         folder.mkdir(parents=True, exist_ok=True)
         try:
             exporter, url = start_exporter(folder, configuration)
@@ -73,13 +73,13 @@ def _reading(bench: Bench, exporter: str) -> Reading | None:
     return reading_from_json(engines[0]) if engines else None
 
 
-TELEMETRY_LOST = drill(
-    name="telemetry-lost",
-    title="Telemetry is lost",
+EXPORTER_LOST = drill(
+    name="exporter-lost",
+    title="The exporter is lost",
     expected="The engine answers as ever; the exporter says that it sees nothing, then sees it again as it was.",
     act=_act,
     expectations=(
-        Expectation("failed", "requests that failed while telemetry was lost", AtMost(0)),
+        Expectation("failed", "requests that failed while the exporter was lost", AtMost(0)),
         Expectation("cached_after", "tokens still cached afterwards", AtLeast(1)),
         Expectation("exporter_said_down", "whether the exporter said that it sees nothing", AtLeast(1)),
         Expectation("exporter_up_again", "whether it saw the engine again", AtLeast(1)),
