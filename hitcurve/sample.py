@@ -7,7 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-__all__ = ["AdapterActivity", "EngineSample", "LookupCounters", "ServedCounters", "SourceUnit"]
+__all__ = [
+    "AdapterActivity",
+    "EngineSample",
+    "ExplainedLookups",
+    "LookupCounters",
+    "ServedCounters",
+    "SourceUnit",
+]
 
 SourceUnit = Literal["tokens", "blocks"]
 
@@ -34,6 +41,14 @@ class ServedCounters:
 
     prompt_tokens: float
     cached_tokens: float
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedLookups:
+    """Query tokens of finished requests since start, and the missed ones by miss reason (engine patch)."""
+
+    queries: float
+    missed: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +93,7 @@ class EngineSample:
     """Cached blocks evicted since start."""
     resets: float | None = None
     """Prefix cache resets since start."""
+    explained: ExplainedLookups | None = None
     running: float | None = None
     waiting: float | None = None
     adapters: AdapterActivity | None = None

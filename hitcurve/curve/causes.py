@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from hitcurve.curve.batch import Batch
+from hitcurve.curve.miss_reasons import MissReasons
 from hitcurve.reading import Cause, Cut
 from hitcurve.sample import EngineSample
 
@@ -23,6 +24,21 @@ _LONGER_PROMPTS = 2.0
 _FEW_PROMPT_BLOCKS = 2.0
 _LONG_BLOCK_TOKENS = 512
 _NOBODY: frozenset[str] = frozenset()
+_CAUSE_OF_REASON: dict[str, Cause] = {
+    "capacity": "pool_pressure",
+    "stranded": "pool_pressure",
+    "reset": "reset",
+    "isolated": "isolation",
+    "compulsory": "traffic_shift",
+    "tail": "traffic_shift",
+}
+_CAUSE_OF_LOW_REASON: dict[str, Cause] = {
+    "capacity": "pool_pressure",
+    "stranded": "pool_pressure",
+    "isolated": "isolation",
+    "tail": "short_prefix",
+}
+"""Tokens that nobody ever sent before, or a reset long ago, explain no rate that never rises."""
 
 
 _AT, _SECONDS, _REQUESTS, _QUERIES, _EVICTIONS, _PREEMPTIONS, _USAGE, _NEW_ADAPTERS = range(8)
@@ -67,6 +83,7 @@ class Signals:
         self._learnt = 0.0
         self._last: EngineSample | None = None
         self._known_adapters: set[str] = set()
+        self._misses = MissReasons()
 
     def observe(self, at_s: float, sample: EngineSample, batch: Batch | None, cuts: Sequence[Cut]) -> None:
         """Take in one good scrape."""
@@ -90,10 +107,12 @@ class Signals:
             )
         )
         self._unjudged = min(self._unjudged + 1, _KEPT_SCRAPES)
+        self._misses.observe(at_s, sample.explained)
         self._last = sample
 
     def judge(self, healthy: bool, suspected: bool) -> None:
         """Learn what is usual. Scrapes under suspicion of a fall wait until it is gone, or are never learnt."""
+        self._misses.judge(healthy, suspected)
         if healthy and not suspected:
             for number in range(len(self._adapters) - self._unjudged, len(self._adapters)):
                 self._learn(number)
@@ -164,10 +183,17 @@ class Signals:
         """Evictions, preemptions or fresh adapters tell that blocks were lost within a stretch of time."""
         return self.adapters_churned(from_s, to_s) or self.pool_pressed(from_s, to_s)
 
+    def miss_reason(self, from_s: float) -> str | None:
+        """The miss reason that grew most after ``from_s``; ``None`` where the engine patch tells none."""
+        return self._misses.grown(from_s)
+
     def of_change(self, from_s: float) -> Cause:
         """Cause of a fall or of swings that began at ``from_s``."""
-        if self.adapters_churned(from_s):
+        reason = self._misses.grown(from_s)
+        if reason != "reset" and self.adapters_churned(from_s):
             return "lora_churn"
+        if reason in _CAUSE_OF_REASON:
+            return _CAUSE_OF_REASON[reason]
         if self.pool_pressed(from_s):
             return "pool_pressure"
         if self.traffic_shifted(from_s):
@@ -176,7 +202,9 @@ class Signals:
 
     def of_low_rate(self, from_s: float) -> Cause:
         """Cause of a rate that never rises."""
-        window = self._around(from_s)
+        window, reason = self._around(from_s), self._misses.grown(from_s)
+        if reason in _CAUSE_OF_LOW_REASON and not self._adapters_keep_coming(window):
+            return _CAUSE_OF_LOW_REASON[reason]
         if self._prefix_too_short(window):
             return "short_prefix"
         if self._adapters_keep_coming(window):

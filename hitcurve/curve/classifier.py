@@ -161,4 +161,5 @@ class CurveClassifier:
             "turns": float(len(track.swings.turns(at_s))),
             "silence_s": self._silence.length_s(at_s),
             "waiting": sample.waiting if sample is not None else None,
+            "miss_reason": self._signals.miss_reason(self._phases.onset_s),
         }

@@ -12,12 +12,12 @@ from hitcurve.readers.engines import EngineLabels, MetricTable, engine_ids, is_c
 from hitcurve.readers.exposition import Page, Series
 from hitcurve.readers.refusal import PageRefused
 from hitcurve.readers.vllm_names import spellings
-from hitcurve.sample import EngineSample, LookupCounters, ServedCounters, SourceUnit
+from hitcurve.sample import EngineSample, ExplainedLookups, LookupCounters, ServedCounters, SourceUnit
 
 __all__ = ["LOOKED_FOR", "read_vllm"]
 
 LOOKED_FOR = "vllm:prefix_cache_queries_total"
-_SPLIT_BY = frozenset({"pid", "le", "source", "finished_reason"})
+_SPLIT_BY = frozenset({"pid", "le", "source", "finished_reason", "adapter", "reason"})
 _LOOKUPS = (
     ("prefix_cache_queries", "prefix_cache_hits"),
     ("gpu_prefix_cache_queries", "gpu_prefix_cache_hits"),
@@ -93,6 +93,7 @@ class _Reader:
             preemptions=table.counter("num_preemptions", labels),
             evictions=table.counter("engine_evicted_blocks", labels),
             resets=table.counter("engine_resets", labels),
+            explained=self._explained(labels),
             running=table.gauge("num_requests_running", labels),
             waiting=table.gauge("num_requests_waiting", labels),
             adapters=vllm_facts.adapter_activity(table, labels, alone=self._alone),
@@ -157,6 +158,16 @@ class _Reader:
         if by_source is None:
             return None
         return {_TIERS.get(source, source): value for source, value in by_source.items()}
+
+    def _explained(self, labels: EngineLabels) -> ExplainedLookups | None:
+        queries = self._table.counter("engine_query_tokens", labels)
+        missed: dict[str, float] = {}
+        for series in self._table.series("engine_miss_tokens", labels):
+            if not is_count(series.value):
+                return None
+            reason = series.labels.get("reason", "")
+            missed[reason] = missed.get(reason, 0.0) + series.value
+        return None if queries is None else ExplainedLookups(queries, missed)
 
     def _by_source(self, metric: str, labels: EngineLabels) -> dict[str, float] | None:
         found = self._table.series(metric, labels)

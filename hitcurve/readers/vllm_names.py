@@ -42,6 +42,8 @@ _UNPREFIXED: Final = {
     "process_start_time_seconds": "process_start_time_seconds",
     "hitcurve_engine_resets_total": "engine_resets",
     "hitcurve_engine_evicted_blocks_total": "engine_evicted_blocks",
+    "hitcurve_engine_query_tokens_total": "engine_query_tokens",
+    "hitcurve_engine_miss_tokens_total": "engine_miss_tokens",
 }
 
 

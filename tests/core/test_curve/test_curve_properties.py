@@ -28,6 +28,7 @@ EVIDENCE = {
     "turns",
     "silence_s",
     "waiting",
+    "miss_reason",
 }
 
 
