@@ -85,6 +85,21 @@ def test_next_turn_names_the_blocks_that_the_output_filled(tmp_path: Path) -> No
     assert [(w.line, w.reason) for w in trace.warnings] == [(3, "parent 9 is outside the file, starts a session")]
 
 
+def test_a_parent_that_comes_later_or_is_the_row_itself_is_none(tmp_path: Path) -> None:
+    lengths = {"input_length": 16, "output_length": 1, "hash_ids": [1]}
+    trace = read(
+        tmp_path,
+        {"chat_id": 1, "parent_chat_id": 1, **lengths},
+        {"chat_id": 2, "parent_chat_id": 3, **lengths},
+        {"chat_id": 3, "parent_chat_id": 2, **lengths},
+    )
+    assert trace.sessions == (("1",), ("2", "3"))
+    assert [(w.line, w.reason) for w in trace.warnings] == [
+        (1, "parent 1 does not come before it, starts a session"),
+        (2, "parent 3 does not come before it, starts a session"),
+    ]
+
+
 def test_delta_turns_need_bare_rows(tmp_path: Path) -> None:
     rows = (
         {"session": "s", "input_length": 10, "output_length": 5},

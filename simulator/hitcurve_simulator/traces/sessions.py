@@ -11,7 +11,7 @@ __all__ = ["link_sessions"]
 def link_sessions(
     rows: Sequence[TraceRow], objects: Sequence[tuple[int, object]], block_size: int
 ) -> tuple[list[TraceRow], tuple[tuple[str, ...], ...], list[LineFinding]]:
-    """Rows with their session, the sessions as request ids, and rows whose parent is outside the file.
+    """Rows with their session, the sessions as request ids, and rows whose parent is not before them.
 
     With ``parent_chat_id`` the ids of the next turn also name the blocks that the turn before generated;
     a block that was half prompt has another id then, since its content changed.
@@ -26,7 +26,8 @@ def link_sessions(
             continue
         parent = by_id.get(str(parent_id))
         if parent is None or parent >= index:
-            orphans.append(LineFinding(row.line, f"parent {parent_id} is outside the file, starts a session"))
+            where = "is outside the file" if parent is None else "does not come before it"
+            orphans.append(LineFinding(row.line, f"parent {parent_id} {where}, starts a session"))
             continue
         session = linked[parent].session or linked[parent].request.request_id
         linked[index] = replace(linked[index], session=session)
