@@ -12,6 +12,12 @@ class RunningLoad(Protocol):
     def problem(self) -> str | None:
         """Why its traffic is not what was asked for (it ended, it lags behind); ``None`` when all is well."""
 
+    def await_effect(self) -> None:
+        """Wait until it has been answered once, a while at most: a process may take seconds to begin to send.
+
+        Never raises: under a fault an engine may answer nobody, and ``problem`` tells of a load that ended.
+        """
+
     def stop(self) -> None:
         """End it and wait until it has ended."""
 

@@ -1,6 +1,7 @@
 """Loads as ``hitcurve load`` processes, with the settings of the target file as their options."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from hitcurve_loadtests.process import LoadProcess
 __all__ = ["ProcessLoads"]
 
 _FIRST_SUCCESS_S = 60.0
+_PATIENCE_S = 20.0
 
 
 class ProcessLoads:
@@ -44,6 +46,10 @@ class _ProcessLoad:
         if self._load.running:
             return None
         return f"the load '{self._load.name}' ended by itself with code {self._load.returncode}"
+
+    def await_effect(self) -> None:
+        with suppress(EnvironmentFailed):
+            self._load.wait_first_success(_PATIENCE_S)
 
     def stop(self) -> None:
         try:

@@ -19,7 +19,7 @@ from hitcurve_chaos.recover import recover
 from hitcurve_chaos.run_lock import LOCK_FILE
 from hitcurve_chaos.runner import run_scenarios
 
-SETTINGS = {"baseline": 3, "baseline_within": 20, "hold": 9, "recover_within": 20}
+SETTINGS = {"baseline": 3, "baseline_within": 20, "hold": 12, "recover_within": 20}
 TARGET = {
     "name": "t",
     "engine": "http://127.0.0.1:1",

@@ -102,6 +102,8 @@ class AdapterChurnFault:
         refusal = self._next_generation()
         if refusal is not None:
             return refusal
+        if self._load is not None:
+            self._load.await_effect()
         return Injection("applied", f"{len(self._held)} adapters were loaded and are in use", self.record())
 
     def tick(self, before_step: BeforeStep) -> None:

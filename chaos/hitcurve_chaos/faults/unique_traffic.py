@@ -97,6 +97,7 @@ class UniqueTrafficFault:
             "duration": self.lasts_s,
         }
         self._load = self.loads.start(self._load_name, settings)
+        self._load.await_effect()
         self._started_s = self.clock.now()
 
     def _stop(self) -> None:
