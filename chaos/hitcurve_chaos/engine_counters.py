@@ -27,6 +27,8 @@ class EngineCounters:
     start_time_s: float | None
     resident_bytes: float | None = None
     """Memory of the server's process, where its page says it."""
+    adapter_slots: int | None = None
+    """How many LoRA adapters one engine can have in a batch."""
 
 
 def read_counters(target: Target, engine: str | None = None) -> EngineCounters | None:
@@ -55,6 +57,7 @@ def read_counters(target: Target, engine: str | None = None) -> EngineCounters |
         capacity_tokens=_whole(_sum(sample.capacity_tokens for sample in samples)),
         start_time_s=max((s.start_time_s for s in samples if s.start_time_s is not None), default=None),
         resident_bytes=summed(text, "process_resident_memory_bytes"),
+        adapter_slots=max((s.adapters.max_adapters or 0 for s in samples if s.adapters), default=0) or None,
     )
 
 

@@ -59,8 +59,6 @@ class ScriptedWorld:
     sleeps: list[float] = field(default_factory=list)
     marks: list[dict[str, Any]] = field(default_factory=list)
     prompts: list[tuple[str, str]] = field(default_factory=list)
-    loads_begin_after_s: float = 0.0
-    """How long a load that is part of a fault takes to begin to send."""
     adapters: set[str] = field(default_factory=set)
     running: dict[str, dict[str, Any]] = field(default_factory=dict)
     started: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
@@ -258,8 +256,8 @@ class StandInLoad:
         return None if self.name in self.world.running else f"the load '{self.name}' ended"
 
     def await_effect(self) -> None:
-        if self.world.loads_begin_after_s:
-            self.world.sleep(self.world.loads_begin_after_s)
+        if self.world.load_start_s:
+            self.world.sleep(self.world.load_start_s)
 
     def stop(self) -> None:
         self.world.running.pop(self.name, None)

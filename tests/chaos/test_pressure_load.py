@@ -12,7 +12,7 @@ SETTINGS = {"baseline": "5s", "hold": "8s", "recover_within": "20s"}
 
 
 def test_pressure_is_not_raised_before_it_was_felt(world: Any) -> None:
-    world.loads_begin_after_s = 12.0
+    world.load_start_s = 12.0
     size = pressure_size(8192, 5.0)
     fault = UniqueTrafficFault(world, world, size, seed=1, lasts_s=60.0, bites=lambda: False)
     began_s = world.now_s
@@ -27,7 +27,7 @@ def test_pressure_is_not_raised_before_it_was_felt(world: Any) -> None:
 
 @pytest.mark.parametrize("scenario", ["pool-pressure", "lora-churn"])
 def test_the_fault_lasts_from_when_its_load_began_to_send(scripted: ModuleType, world: Any, scenario: str) -> None:
-    world.loads_begin_after_s = 12.0
+    world.load_start_s = 12.0
     target, tools = scripted.target_at("http://127.0.0.1:1"), scripted.tools_of(world)
     (verdict,) = run_scenarios(target, [scenario], world.folder, 7, SETTINGS, tools=tools)
     assert verdict.verdict == "ok", verdict.problems

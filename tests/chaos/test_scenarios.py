@@ -122,47 +122,6 @@ def test_pressure_is_raised_while_nothing_is_evicted_and_is_invalid_when_it_neve
     assert rates == pytest.approx([1.6, 3.2, 6.4, 12.8])
 
 
-def test_churn_loads_uses_and_unloads_generations(scripted: ModuleType, world: Any) -> None:
-    (verdict,) = run(scripted, world, "lora-churn", period=2)
-    assert (verdict.verdict, verdict.problems) == ("ok", [])
-    assert verdict.numbers["generations"] == 3
-    assert verdict.numbers["first_cached_tokens"] == 0
-    loaded = [body["lora_name"] for _, path, body in world.calls if path == "/v1/load_lora_adapter"]
-    unloaded = [body["lora_name"] for _, path, body in world.calls if path == "/v1/unload_lora_adapter"]
-    assert len(set(loaded)) == 6
-    assert set(loaded) == set(unloaded)
-    assert world.adapters == set()
-    used = [settings["model"] for name, settings in world.started if name.startswith("churn")]
-    assert [name for generation in used for name in generation] == loaded
-
-
-def test_a_generation_of_adapters_lives_from_its_first_answer_on(scripted: ModuleType, world: Any) -> None:
-    world.load_start_s = 3.0
-    (verdict,) = run(scripted, world, "lora-churn", period=2, hold=17)
-    assert (verdict.verdict, verdict.problems) == ("ok", [])
-    assert verdict.numbers["generations"] == 3
-    lines = (world.folder / "requests.jsonl").read_text().splitlines()
-    answered = {json.loads(line)["load"] for line in lines}
-    assert answered == {"background", "probe", "churn-1", "churn-2", "churn-3"}
-
-
-def test_churn_on_an_engine_that_forgets_the_adapter_in_its_hash_is_bad(scripted: ModuleType, world: Any) -> None:
-    world.adapters_share_cache = True
-    (verdict,) = run(scripted, world, "lora-churn")
-    assert verdict.verdict == "bad"
-    assert verdict.problems == [
-        "tokens a new adapter found cached at its first request: 640, expected at most 0 (tolerance at_most)"
-    ]
-
-
-def test_churn_on_an_engine_without_the_endpoints_injects_nothing(scripted: ModuleType, world: Any) -> None:
-    world.load_adapter_status = 404
-    (verdict,) = run(scripted, world, "lora-churn")
-    assert (verdict.verdict, verdict.fault_from_s) == ("invalid", None)
-    assert "VLLM_ALLOW_RUNTIME_LORA_UPDATING=1" in verdict.seen
-    assert "fault_undoing" not in [event for _, event in events(world)]
-
-
 def test_a_reset_that_does_not_clear_is_not_ok(scripted: ModuleType, world: Any) -> None:
     world.reset_clears = False
     (verdict,) = run(scripted, world, "reset-prefix-cache")

@@ -1,6 +1,6 @@
 """LoRA adapters come and go under traffic: each starts cold, however warm its prompts are elsewhere."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from hitcurve_chaos.faults.adapters import CHURN, AdapterChurnFault, AdapterEndpoints
 from hitcurve_chaos.faults.fault import Fault
@@ -16,13 +16,13 @@ __all__ = ["LORA_CHURN"]
 _NAMED = ("low", "degraded", "oscillating", "collapsed", "warming", "cold")
 _MARGIN_S = 30.0
 _SIMULATED_PATH = "simulated"
-_NO_CAP = 10_000
+_WITHOUT_A_FILE = 3
 
 
 def _fault(bench: Bench) -> Fault:
     settings, target = bench.settings, bench.target
-    count = settings["adapters"]
-    known = list(target.adapters) or [Adapter(f"adapter-{i}", _SIMULATED_PATH) for i in range(count)]
+    slots = bench.counters().adapter_slots
+    count = settings["adapters"] or (slots + 1 if slots else len(target.adapters) or _WITHOUT_A_FILE)
     traffic = dict(target.load)
     if settings["rate"]:
         traffic.pop("users", None)
@@ -33,12 +33,19 @@ def _fault(bench: Bench) -> Fault:
         requests=bench.watch.requests,
         probe=bench.probe,
         clock=bench.clock,
-        adapters=known[: count or _NO_CAP],
+        adapters=_at_a_time(target.adapters, count),
         prefix=f"chaos-{int(bench.clock.now())}-{bench.randomness.randrange(16**4):04x}-",
         period_s=settings["period"],
         traffic=traffic,
         lasts_s=settings["hold"] + _MARGIN_S,
     )
+
+
+def _at_a_time(known: Sequence[Adapter], count: int) -> list[Adapter]:
+    """So many adapters of different names; where fewer are known, they are loaded several times."""
+    known = known or [Adapter(f"adapter-{number}", _SIMULATED_PATH) for number in range(count)]
+    rounds = [(number // len(known), known[number % len(known)]) for number in range(count)]
+    return [Adapter(one.name if turn == 0 else f"{one.name}-{turn + 1}", one.path) for turn, one in rounds]
 
 
 def _own_numbers(bench: Bench, fault: Fault, spans: Spans) -> Mapping[str, Number]:
@@ -50,6 +57,8 @@ def _own_numbers(bench: Bench, fault: Fault, spans: Spans) -> Mapping[str, Numbe
     ]
     return {
         "generations": fault.generations,
+        "adapters_at_a_time": len(fault.adapters),
+        "adapter_slots": bench.counters().adapter_slots,
         "adapters_loaded": fault.loaded_total,
         "first_cached_tokens": fault.first_cached_tokens,
         "adapter_requests": len(mine),
@@ -59,7 +68,9 @@ def _own_numbers(bench: Bench, fault: Fault, spans: Spans) -> Mapping[str, Numbe
 
 
 def _remark(numbers: Mapping[str, Number]) -> str:
-    return f"{numbers.get('adapters_loaded')} adapters came and went in {numbers.get('generations')} generations"
+    loaded, slots = numbers.get("adapters_loaded"), numbers.get("adapter_slots")
+    at_once = f", {numbers.get('adapters_at_a_time')} at a time" + (f" on {slots} slots" if slots else "")
+    return f"{loaded} adapters came and went in {numbers.get('generations')} generations{at_once}"
 
 
 def _expectations(settings: Settings) -> list[Expectation]:
@@ -84,7 +95,14 @@ LORA_CHURN = Scenario(
         "starts cold even for prompts that are cached elsewhere; it recovers when the churn ends."
     ),
     parameters=(
-        Parameter("adapters", "count", 3, "how many adapters are loaded at a time; 0: all of the target file"),
+        Parameter(
+            "adapters",
+            "count",
+            0,
+            "how many adapters are loaded at a time; 0: one more than the engine has slots for or, where its page "
+            "does not tell, those of the target file",
+            most=256,
+        ),
         Parameter(
             "period",
             "duration",
@@ -102,7 +120,7 @@ LORA_CHURN = Scenario(
         fault="Adapters are loaded, used with the background load's prompts, unloaded, loaded under new names.",
         signature="Each starts cold, so the hit rate falls, cause lora_churn where the page tells adapters.",
         rollback="Every adapter whose name begins with the run's prefix is unloaded.",
-        safety="Takes adapter slots: with more adapters than slots, requests of users may wait for one.",
+        safety="Takes all adapter slots and one more: requests of users to their adapters may wait for one.",
     ),
     needs=("adapters",),
     conditions=(Expectation("adapter_requests_answered", "requests that adapters answered", AtLeast(1)),),
