@@ -98,6 +98,8 @@ def _why_nothing(text: str) -> str:
             f"The page has TensorRT-LLM metrics but no counters of cache blocks ({trtllm.LOOKED_FOR}); "
             "they come with enable_iter_perf_stats: true and the first iteration."
         )
+    if "hitcurve_exporter_" in text:
+        return "The page is that of a hitcurve exporter, not of an engine; name the engines that it scrapes."
     if "\npython_info" in text or "process_start_time_seconds" in text:
         return (
             f"The page has metrics but none of an engine's prefix cache ({looked_for}); "

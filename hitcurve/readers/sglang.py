@@ -53,7 +53,7 @@ def sglang_names() -> MappingProxyType[str, str]:
 
 
 def read_sglang(page: Page, *, at_s: float, monotonic_s: float) -> tuple[EngineSample, ...]:
-    """One sample per data-parallel rank and model, without lookups where none served anything yet.
+    """One sample per data-parallel rank and model.
 
     No samples where the page is not SGLang's, or has only one counter of the older pair.
     """
@@ -102,6 +102,8 @@ def _sample(
     if lookups is None and served is not None:
         spelling = table.series("prompt_tokens", labels)[0].name
         lookups = LookupCounters(served.prompt_tokens, served.cached_tokens, spelling=spelling)
+    if lookups is None and _is_unused(table, labels):
+        lookups = LookupCounters(0.0, 0.0, spelling=_spelling_beside(table.series("token_usage", labels)))
     repeated = lookups is not None and lookups.spelling in page.repeated
     page_size, evicted = _whole(table, "page_size", labels), _one_rank_sum(table, "evicted_tokens", labels)
     return EngineSample(
@@ -125,6 +127,18 @@ def _sample(
         min_reusable_prefix_tokens=page_size,
         flags=(flags.DUPLICATE_SERIES,) if repeated else (),
     )
+
+
+def _is_unused(table: MetricTable, labels: EngineLabels) -> bool:
+    """Whether nothing was served yet: no counter is there, and nothing runs that would come to one."""
+    counted = any(table.series(name, labels) for name in (*_COUNTERS, "time_to_first_token_seconds_count"))
+    return not counted and _one_rank_gauge(table, "num_running_reqs", labels) == 0.0
+
+
+def _spelling_beside(found: list[Series]) -> str:
+    """The name that the counter will have, by that of a gauge."""
+    rewritten = bool(found) and found[0].name.startswith("sglang_")
+    return LOOKED_FOR.replace(":", "_") if rewritten else LOOKED_FOR
 
 
 def _realtime(table: MetricTable, labels: EngineLabels) -> LookupCounters | None:

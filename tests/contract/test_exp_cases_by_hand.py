@@ -81,3 +81,23 @@ def test_15_without_start_times_a_target_that_flips_has_no_rate_either(replayed:
     assert [interval["flags"] for interval in target["intervals"]] == [["unstable_target"]] * 6
     assert {interval["queries"] for interval in target["intervals"]} == {None}
     assert target["restarts"] == 0
+
+
+def test_08_a_restart_of_sglang_is_seen_before_its_counters_are_there_again(replayed: Record) -> None:
+    """It prints a counter from its first increase on, and a hit rate of 0 without any line for hits."""
+
+    def tokens(**modes: int) -> str:
+        labels = 'model_name="acme/glm",tp_rank="0"'
+        gauges = f"sglang:token_usage{{{labels}}} 0.0\nsglang:num_running_reqs{{{labels}}} 0.0\n"
+        counted = (f'sglang:realtime_tokens_total{{{labels},mode="{mode}"}} {n}\n' for mode, n in modes.items())
+        return gauges + "".join(counted)
+
+    target = replayed(
+        tokens(prefill_compute=1000, prefill_cache=8000, decode=50),
+        tokens(),
+        tokens(prefill_compute=500, decode=9),
+    )
+    numbers = [(one["queries"], one["hits"], one["hit_rate"], one["restarts"]) for one in target["intervals"]]
+    assert numbers == [(0, 0, None, 1), (500, 0, 0.0, 0)]
+    assert [interval["flags"] for interval in target["intervals"]] == [[], []]
+    assert [(cut["at_s"], cut["kind"]) for cut in target["cuts"]] == [(0, "start"), (15, "restart")]

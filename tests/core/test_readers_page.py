@@ -45,6 +45,7 @@ def refused(body: bytes | str, content_type: str | None = None) -> str:
         (PAGE.replace('"} 100.0', " 100.0"), "line 3 is not a sample"),
         ("up 1\n", "no prefix-cache counters (looked for vllm:prefix_cache_queries_total"),
         ('vllm:num_requests_running{engine="0"} 1\n', "has vLLM metrics but no prefix-cache counters"),
+        ("hitcurve_exporter_targets 2\n", "is that of a hitcurve exporter, not of an engine; name the engines"),
         ("process_start_time_seconds 1.7e9\n", "prints none with --disable-log-stats"),
     ],
 )

@@ -65,16 +65,28 @@ def test_a_mode_that_was_never_increased_is_not_printed_and_is_zero() -> None:
     assert found.lookups == LookupCounters(60, 0, spelling=NAME)
 
 
-def test_an_engine_that_served_nothing_yet_is_there_without_counters() -> None:
+@pytest.mark.parametrize("colon", [":", "_"])
+def test_an_engine_that_served_nothing_yet_has_counters_of_zero(colon: str) -> None:
     """Its page has the scheduler's gauges, and no counter before its first increase."""
     ranks = [f'{LABELS},tp_rank="{rank}"' for rank in (0, 1)]
-    found = sample(
-        *(f"sglang:max_total_num_tokens{{{labels}}} 4096" for labels in ranks),
-        *(f"sglang:token_usage{{{labels}}} 0" for labels in ranks),
-        f'sglang:num_queue_reqs{{{LABELS},priority="3",tp_rank="0"}} 0',
-    )
-    assert (found.engine, found.lookups, found.kv_usage, found.capacity_tokens) == ("0", None, 0.0, 4096)
+    gauges = {"max_total_num_tokens": 4096, "token_usage": 0, "num_running_reqs": 0}
+    unused = [f"sglang{colon}{name}{{{labels}}} {value}" for name, value in gauges.items() for labels in ranks]
+    found = sample(*unused, f'sglang{colon}num_queue_reqs{{{LABELS},priority="3",tp_rank="0"}} 0')
+    assert found.lookups == LookupCounters(0, 0, spelling=NAME.replace(":", colon))
+    assert (found.engine, found.kv_usage, found.capacity_tokens) == ("0", 0.0, 4096)
     assert found.labels == {"engine_type": "unified", "model_name": "m"}
+
+
+@pytest.mark.parametrize(
+    "sign",
+    [
+        f"sglang:num_running_reqs{{{LABELS}}} 1",
+        f"sglang:num_running_reqs{{{LABELS}}} 0\nsglang:time_to_first_token_seconds_count{{{LABELS}}} 4",
+        "",
+    ],
+)
+def test_counters_that_somebody_dropped_are_unknown_and_not_zero(sign: str) -> None:
+    assert sample(f"sglang:token_usage{{{LABELS}}} 0.2", sign).lookups is None
 
 
 def test_prompt_tokens_without_cached_ones_are_no_lookups() -> None:
