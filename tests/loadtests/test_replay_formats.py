@@ -159,3 +159,13 @@ def test_what_cannot_be_read_is_named(text: str, complaint: str, tmp_path: Path)
     with pytest.raises(UsageError) as caught:
         open_trace(path)
     assert str(caught.value).startswith(complaint.format(path=path))
+
+
+@pytest.mark.parametrize("mode", ["w", "w:gz"])
+def test_an_archive_is_told_to_be_unpacked(mode: Any, tmp_path: Path) -> None:
+    path = tmp_path / "sessions.tar.gz"
+    with tarfile.open(path, mode) as archive:
+        archive.add(written(tmp_path / "one.json", {"requests": []}), "one.json")
+    with pytest.raises(UsageError) as told:
+        open_trace(path)
+    assert str(told.value) == f"{path} is a tar archive; unpack it and name a file or a folder of it."

@@ -16,6 +16,8 @@ from hitcurve_loadtests.replay.rows import Trace, TraceRow, checked_order
 __all__ = ["FORMATS", "open_trace"]
 
 FORMATS = "Mooncake, Bailian, kv-cache-tester (a file or a folder), Azure CSV, ShareGPT, logs of OpenAI requests"
+_TAR, _TAR_AT = b"ustar", 257
+"""POSIX.1-1988: the magic of a tar header, and where it stands."""
 _LOGGED = ("messages", "prompt", "body", "request")
 
 
@@ -121,7 +123,10 @@ def _whole(file: Path) -> Mapping[str, Any]:
 def _read(path: Path) -> str:
     try:
         data = path.read_bytes()
-        return (gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data).decode()
+        data = gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data
+        if data[_TAR_AT:].startswith(_TAR):
+            raise UsageError(f"{path} is a tar archive; unpack it and name a file or a folder of it.")
+        return data.decode()
     except (OSError, EOFError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else "it is not UTF-8 text"
         raise UsageError(
