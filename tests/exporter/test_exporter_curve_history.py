@@ -116,6 +116,7 @@ def test_the_api_tells_the_curve_of_one_engine(
         ),
         ("pair/curve", 404, "name one engine of this target as TARGET/ENGINE; its engines are 0, 1."),
         ("pair/curve?window=soon", 400, "'window' must be a duration such as 1h."),
+        ("pair/curve?window=61m", 400, "'window' must be at most 1h, which is what is kept."),
     ],
 )
 def test_what_cannot_be_told_is_said_in_words(

@@ -13,6 +13,7 @@ from hitcurve.errors import HitcurveError
 from hitcurve_exporter.configuration.durations import parse_duration
 from hitcurve_exporter.page.document import PageFormat
 from hitcurve_exporter.page.negotiation import format_for
+from hitcurve_exporter.scraping.curve_history import KEPT_S
 from hitcurve_exporter.web.basic_auth import PasswordCheck, password_middleware
 from hitcurve_exporter.web.curve_api import NoSuchEngine
 from hitcurve_exporter.web.foreign import foreign_guard, is_loopback
@@ -82,6 +83,8 @@ class _Routes:
             window_s = parse_duration(request.query.get("window", "1h"))
         except ValueError:
             return _json_error("'window' must be a duration such as 1h.", 400)
+        if window_s > KEPT_S:
+            return _json_error("'window' must be at most 1h, which is what is kept.", 400)
         try:
             return web.json_response(self._site.curve(request.match_info["id"], window_s))
         except NoSuchEngine as error:
