@@ -1,12 +1,15 @@
 """Spans and metrics of the engine patch on a real vLLM server: one API server, and two with two engines.
 
-What our spans and our metrics say adds up to vLLM's own counters, and every span is in the trace it came with.
+What our spans and our metrics say adds up to vLLM's own counters, also under Locust's traffic, and every span is
+in the trace it came with.
 """
 
 import json
 import os
 import re
 import socket
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -104,6 +107,23 @@ def drive(url: str, requests: int) -> None:
     """Several at once: five prompts of a family, then the next family, more of them than the pool holds."""
     with ThreadPoolExecutor(6) as pool:
         list(pool.map(lambda number: complete(url, number, prompt(number // 5, number)), range(requests)))
+
+
+def locust(url: str, profile: str, *options: str) -> int:
+    """Locust's traffic of a profile, a pool too small for it; how many requests the engine took of it."""
+    before = total(page_of(url), "vllm:request_success_total")
+    words = ["--host", url, "--users", "4", "--requests", "60", "--output-tokens", "8", "--max-lag", "10"]
+    done = subprocess.run(
+        [sys.executable, "-m", "hitcurve", "load", profile, *words, *options],
+        capture_output=True,
+        text=True,
+        timeout=START_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr + done.stdout
+    sent = total(page_of(url), "vllm:request_success_total") - before
+    assert sent >= 60
+    return int(sent)
 
 
 def page_of(url: str) -> str:
@@ -211,6 +231,13 @@ def test_one_api_server_shows_metrics_and_sends_spans(serve: Any, otlp_receiver:
         )
         (read,) = read_page(page, "text/plain", at_s=0.0, monotonic_s=0.0)
         assert (read.resets, read.evictions) == (1, total(page, "hitcurve_engine_evicted_blocks_total"))
+        sent = locust(
+            url, "multi-turn", "--sessions", "6", "--model", "tiny", "--model", "alpha", "--model", "beta"
+        )
+        page = settled(url, 64 + sent)
+        check_sums(page, ["0"])
+        assert total(page, "hitcurve_engine_query_tokens_total", adapter="beta") > 0
+        otlp_receiver.wait(lambda: len(requests_among(otlp_receiver.spans())) == 64 + sent, SETTLE_S)
     assert not any(
         text.encode() in body for body in otlp_receiver.bodies for text in (SECRET, "xxxxxxxx", "yyyyyyyy")
     )
