@@ -56,6 +56,25 @@ GUARDS = {
         "",
         "patch_alerts_test.yml",
     ),
+    "curve: idle ones count": (
+        "hitcurve-alert-curve.yml",
+        r"target_engine:hitcurve_query_tokens:rate5m\s+>\s+0\)",
+        "target_engine:hitcurve_query_tokens:rate5m >= 0)",
+        "curve_alerts_test.yml",
+    ),
+    "rates: a free pool counts": ("hitcurve-alert-rates.yml", r">\s+0\.95", "> 0", "rate_alerts_test.yml"),
+    "rates: a rate that was always low counts": (
+        "hitcurve-alert-rates.yml",
+        r">\s+0\.1\)",
+        "> 0)",
+        "rate_alerts_test.yml",
+    ),
+    "scraping: what is down is stale too": (
+        "hitcurve-alert-scraping.yml",
+        r"and on \(job, instance,\s+target\)\s+hitcurve_up == 1",
+        "",
+        "scraping_alerts_test.yml",
+    ),
     "scraping: fires at once": ("hitcurve-alert-scraping.yml", r"for: 5m", "for: 0m", "scraping_alerts_test.yml"),
 }
 
@@ -113,6 +132,34 @@ def test_the_tests_notice_a_rule_without_its_guard(
     copied = tmp_path / "tests" / test
     copied.write_text((repository / "dashboards/prometheus/tests" / test).read_text())
     assert run(promtool, "check", "rules", tmp_path / "rules" / broken).returncode == 0
+    assert run(promtool, "test", "rules", copied).returncode == 1
+
+
+FILES = {"curve": "hitcurve-alert-curve", "patch": "hitcurve-alert-patch", "scraping": "hitcurve-alert-scraping"}
+WAITING = [
+    (test, group.name, alert.name)
+    for test, file in FILES.items()
+    for group in rule_groups()
+    if group.name == file
+    for alert in group.rules
+    if isinstance(alert, Alert) and alert.hold != "0m"
+]
+
+
+@pytest.mark.parametrize(("test", "group", "alert"), WAITING, ids=[alert for _, _, alert in WAITING])
+def test_the_tests_notice_an_alert_that_does_not_wait(
+    test: str, group: str, alert: str, promtool: str, rule_files: list[Path], repository: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "rules").mkdir()
+    (tmp_path / "tests").mkdir()
+    for file in rule_files:
+        document = yaml.safe_load(file.read_text())
+        if file.stem == group:
+            (rule,) = [one for one in document["groups"][0]["rules"] if one["alert"] == alert]
+            rule["for"] = "0m"
+        (tmp_path / "rules" / file.name).write_text(yaml.safe_dump(document))
+    copied = tmp_path / "tests" / f"{test}_alerts_test.yml"
+    copied.write_text((repository / "dashboards/prometheus/tests" / copied.name).read_text())
     assert run(promtool, "test", "rules", copied).returncode == 1
 
 
