@@ -65,6 +65,8 @@ class ExporterService:
         self._config = config
         self._read_again = read_again
         self._clock = clock
+        self._tls = None if config.web.tls is None else server_context(config.web.tls)
+        self._authority = authority_of_clients(config.web.tls)
         self._fetcher = Fetcher(clock)
         self._kv_events: KvFollowing | None = None
         self._poller: EngineSource = (
@@ -79,8 +81,6 @@ class ExporterService:
         self._reload_good = True
         self._last_good_reload_s = clock.wall()
         self._passwords = PasswordCheck(config.web.users)
-        self._tls = None if config.web.tls is None else server_context(config.web.tls)
-        self._authority = authority_of_clients(config.web.tls)
         self._listen_host = config.listen.host
         self._under_way = AnswersUnderWay()
         app = application(self, self._passwords, config.web.headers, [self._under_way.middleware])

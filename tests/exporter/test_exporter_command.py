@@ -151,6 +151,13 @@ def test_check_tells_the_effective_configuration_of_the_example(repository: Path
     assert effective["curve"]["step_rate"] == 0.1
 
 
+def test_a_certificate_that_cannot_be_used_ends_it_with_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "web.yaml").write_text("tls_server_config: {cert_file: no.crt, key_file: no.key}\n")
+    code, out, err = run("--target", "http://127.0.0.1:9", "--web.config.file", str(tmp_path / "web.yaml"))
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith("hitcurve: cannot use the certificate ")
+
+
 @pytest.mark.parametrize(
     ("what", "told"),
     [
