@@ -55,6 +55,7 @@ class WatchApp(App[None]):
     CSS = """
     #summary { height: 1; padding: 0 1; background: $panel; }
     #replicas { height: 1fr; }
+    #replicas > .datatable--cursor { background: $panel-lighten-2; }
     #filter { display: none; }
     #filter.shown { display: block; }
     #page { padding: 1 2; }
@@ -82,7 +83,8 @@ class WatchApp(App[None]):
     def compose(self) -> ComposeResult:
         """Summary, table, filter and keys."""
         yield Static("reading …", id="summary")
-        yield DataTable(id="replicas", cursor_type="row", zebra_stripes=False)
+        # The state keeps its colour under the cursor.
+        yield DataTable(id="replicas", cursor_type="row", cursor_foreground_priority="renderable")
         yield Input(placeholder="part of a replica's name or state", id="filter")
         yield Footer()
 

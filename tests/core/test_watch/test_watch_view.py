@@ -154,6 +154,17 @@ def test_a_paused_view_reads_nothing_until_it_goes_on() -> None:
     look(test, *FLEET)
 
 
+def test_a_state_keeps_its_colour_under_the_cursor() -> None:
+    async def test(pilot: Pilot[None], _: Scripted) -> None:
+        table = pilot.app.query_one(DataTable)
+        assert table.cursor_row == 0
+        assert table.cursor_foreground_priority == "renderable"
+        (state,) = [cell for cell in table.get_row_at(0) if str(cell).startswith("degraded")]
+        assert state.style == "yellow"
+
+    look(test, *FLEET)
+
+
 def test_d_shows_everything_of_the_replica_under_the_cursor() -> None:
     async def test(pilot: Pilot[None], _: Scripted) -> None:
         await pilot.press("d")
