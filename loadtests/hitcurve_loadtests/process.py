@@ -28,6 +28,7 @@ class LoadProcess:
         self.requests_path = out / "requests.jsonl"
         self.summary_path = out / f"load-{name}.json"
         self._offset = self.requests_path.stat().st_size if self.requests_path.exists() else 0
+        self._last_failure: str | None = None
         command = [sys.executable, "-m", "hitcurve", "load", *arguments, "--out", str(out), "--name", name]
         self._child = ChildProcess(f"load '{name}'", command, out / "logs" / f"load-{name}.log")
 
@@ -63,8 +64,10 @@ class LoadProcess:
                     f"load '{self.name}' ended with code {self.returncode}: {self._last_words()}"
                 )
             if time.monotonic() > deadline_s:
+                why = f" (the last one failed: {self._last_failure})" if self._last_failure else ""
                 raise EnvironmentFailed(
-                    f"load '{self.name}' had no successful request within {timeout_s:g} s; see {self._child.log}."
+                    f"load '{self.name}' had no successful request within {timeout_s:g} s{why}; "
+                    f"see {self._child.log}."
                 )
             time.sleep(_POLL_S)
 
@@ -97,7 +100,11 @@ class LoadProcess:
         self._child.stop()
 
     def _succeeded(self) -> bool:
-        return any(record["outcome"] == "ok" for record in self._new_records())
+        found = False
+        for record in self._new_records():
+            found = found or record["outcome"] == "ok"
+            self._last_failure = record["reason"] or self._last_failure
+        return found
 
     def _new_records(self) -> list[dict[str, Any]]:
         """Complete lines of this load since the last look; a line that is still being written waits."""

@@ -3,11 +3,13 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 from hitcurve_chaos.engine_lock import held_engines
+from hitcurve_chaos.reachable import require_answering
 from hitcurve_chaos.scenarios.registry import SCENARIOS
 
 
@@ -139,6 +141,23 @@ def test_no_engine_is_exit_3_and_leaves_nothing(
         "start it, or correct 'engine' in the target file.\n"
     )
     assert not out.exists()
+
+
+def test_a_model_that_the_engine_does_not_serve_is_told_before_anything_is_done(
+    run_chaos: Callable[..., int], acted: Any, targets: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path(targets).write_text(Path(targets).read_text().replace("model: m", "model: llama"))
+    assert run_chaos("reset-prefix-cache") == 2
+    assert capsys.readouterr().err == (
+        "hitcurve: the engine of target 't' serves no model 'llama', only m; correct 'model' in the target file.\n"
+    )
+    assert [(method, path) for method, path, _ in acted.calls] == [("GET", "/v1/models")]
+
+
+@pytest.mark.parametrize("answer", ["", "{}", '{"data": []}', '{"data": [5]}', "[]", "<html>"])
+def test_an_engine_that_does_not_list_its_models_is_tried(answer: str, acted: Any, scripted: ModuleType) -> None:
+    acted.answer = lambda method, path, body: (200, answer)
+    require_answering(scripted.target_at("http://127.0.0.1:1"), acted)
 
 
 def test_a_missing_admin_key_is_told_before_anything_is_done(

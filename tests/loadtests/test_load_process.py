@@ -1,5 +1,6 @@
 """``LoadProcess``: a load as a child of another program."""
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -55,3 +56,15 @@ def test_does_not_take_older_requests_of_the_folder_for_its_own(engine: Any, tmp
         with pytest.raises(EnvironmentFailed, match="ended with code 3"):
             second.wait_first_success(30)
         assert not second.summary_path.exists()
+
+
+def test_a_load_that_only_fails_says_how(engine: Any, answers: Any, tmp_path: Path) -> None:
+    engine.answer = lambda exchange: answers([(0.0, b'{"error": {"message": "no model m"}}')], status=404)
+    arguments = ["unique", "--host", engine.url, "--users", "1", "--requests", "1"]
+    with LoadProcess(arguments, out=tmp_path, name="hopeless") as process:
+        deadline = time.monotonic() + 60
+        while not (process.requests_path.exists() and process.requests_path.read_text().endswith("\n")):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        with pytest.raises(EnvironmentFailed, match=r"HTTP 404: no model m"):
+            process.wait_first_success(0.0)
