@@ -485,6 +485,30 @@ def test_eng_17_through_the_hooks(watch: Watch, case: Any) -> None:
     assert {"queries": totals.external_query_tokens, "hits": totals.external_hit_tokens} == expected["external"]
 
 
+@pytest.mark.parametrize(
+    ("has_connector", "asked"), [(True, (1440, 240)), (False, (720, 240)), (None, (720, 240))]
+)
+def test_eng_17_what_a_cache_outside_does_not_find_was_asked_for_too(
+    watch: Watch, case: Any, has_connector: bool | None, asked: tuple[int, int]
+) -> None:
+    """With a connector vLLM asks it for every request; without one nothing is asked, which is not 0."""
+    calls, _ = case("ENG-17")
+    watched = watch(hit)
+    watched.recorder.describe({"has_connector": has_connector})
+    play(watched, [*calls, {"op": "finished", "req": "r1"}])
+    watched.manager.hit = 480
+    request = Request("r2", 1200)
+    watched.manager.get_computed_blocks(request)
+    watched.manager.allocate_slots(request, 1, num_new_computed_tokens=480, num_external_computed_tokens=0)
+    watched.finish(request)
+    watched.settle()
+    second = watched.outcomes[1]
+    said = (720, 0) if has_connector else (None, None)
+    assert (second.external_query_tokens, second.external_hit_tokens) == said
+    totals = watched.recorder.replay.ledger.totals
+    assert (totals.external_query_tokens, totals.external_hit_tokens) == asked
+
+
 def test_eng_20_a_sink_that_raises_is_counted_and_logged_once(
     watch: Watch, caplog: pytest.LogCaptureFixture
 ) -> None:

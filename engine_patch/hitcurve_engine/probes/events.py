@@ -26,7 +26,7 @@ RawEvent = tuple[Any, ...]
 LOOKUP: Final = 0
 """(kind, at_s, request, number of tokens, hit tokens, result of the lookup | None, hashes of the request)"""
 SCHEDULED: Final = 1
-"""(kind, at_s, request_id, admitted hit tokens | None, external hit tokens)"""
+"""(kind, at_s, request_id, admitted hit tokens | None, external hit tokens | None)"""
 TAKEN: Final = 2
 """(kind, at_s, blocks handed out, how many, request | None): those that held content are evicted"""
 STORED: Final = 3

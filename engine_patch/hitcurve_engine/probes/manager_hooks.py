@@ -108,7 +108,7 @@ def _on_allocation(original: Method, switch: Switch) -> Method:
                 if admitted is None and admitted_at is not None and len(args) > admitted_at:
                     admitted = args[admitted_at]
                 if len(probe.events) < probe.limit:
-                    external = kwargs.get("num_external_computed_tokens", 0)
+                    external = kwargs.get("num_external_computed_tokens")
                     probe.events.append((SCHEDULED, monotonic(), request.request_id, admitted, external))
                 else:
                     probe.overflow()

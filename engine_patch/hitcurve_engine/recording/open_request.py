@@ -14,6 +14,7 @@ class OpenContext:
 
     __slots__ = (
         "adapter_load",
+        "asked_tokens",
         "content",
         "evicted_blocks",
         "hashes",
@@ -30,6 +31,8 @@ class OpenContext:
         self.read = read
         self.adapter_load = 0
         """See ``AdapterLoads``."""
+        self.asked_tokens = 0
+        """Of the last lookup."""
         self.hashes: list[Hashable] = []
         """All that the engine has made so far."""
         self.keys: list[Hashable] | None = None

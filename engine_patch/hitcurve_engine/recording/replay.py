@@ -37,6 +37,8 @@ class Replay:
 
     def __init__(self, shape: CacheShape, settings: Settings, switch: Switch) -> None:
         self.sinks: list[Sink] = []
+        self.has_connector = False
+        """Whether every request that is looked up is also asked of a cache outside the engine."""
         self._shape = shape
         self._switch = switch
         self._isolated = settings.isolated
@@ -100,6 +102,7 @@ class Replay:
         found: Sequence[Sequence[int]] | None,
     ) -> None:
         context = self._context(request_id)
+        context.asked_tokens = tokens
         if first_hash is None:
             context.keys = None
         else:
@@ -145,11 +148,10 @@ class Replay:
             context.extend_content(first_block, tokens, self._shape.block_size)
         return content if len(content) >= blocks else None
 
-    def _scheduled(self, at_s: float, request_id: str, admitted: int | None, external: int) -> None:
-        context = self._context(request_id)
-        if external:
-            asked = max(context.keys_of_tokens - (admitted or 0), external)
-            self.ledger.external_lookup(request_id, at_s, asked, external)
+    def _scheduled(self, at_s: float, request_id: str, admitted: int | None, external: int | None) -> None:
+        if external or (external is not None and self.has_connector):
+            asked = self._context(request_id).asked_tokens - (admitted or 0)
+            self.ledger.external_lookup(request_id, at_s, max(asked, external), external)
         self.ledger.scheduled(request_id, at_s, admitted)
         if self.pool_curve is not None:
             self.pool_curve.scheduled(request_id)

@@ -24,6 +24,7 @@ class ReplayHost:
 
     def open(self, facts: EngineFacts, make_sinks: SinkMaker) -> None:
         """Make the sinks, before the first event is taken."""
+        self.replay.has_connector = bool(facts.has_connector)
         self.replay.sinks.extend(make_sinks(facts, self._switch.note))
 
     def take(self, events: Sequence[PlainEvent]) -> None:
