@@ -21,6 +21,11 @@ CHINESE = "[\u3000-\u9fff\uff00-\uffef]"
 WRAPPED = re.compile(f"(?<={CHINESE})\n(?={CHINESE})")
 """A line break within a Chinese paragraph, which a browser would show as a space."""
 COPIES = "repository"
+CONSOLE = re.compile(r"^( *)```console\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
+PROMPT = re.compile(r"^( *)\$ ", re.MULTILINE)
+STYLE = "assets/site.css"
+WIDE = ".md-grid { max-width: 76rem; }\n"
+"""A line of a code block has 110 columns, as in the sources."""
 WAYS_ON = {
     "runbooks/": "[All runbooks](README.md) · [why a rate falls](../why-a-rate-falls.md)",
     "scenarios/": "[All scenarios](README.md) · [how a run goes](../chaos.md)",
@@ -31,9 +36,15 @@ BESIDE = {"load": ("compare", "overhead")}
 """Programs beside a command that its own help does not list."""
 
 
+def on_config(config: MkDocsConfig) -> None:
+    """The style of the site beside the theme's."""
+    config.extra_css.append(STYLE)
+
+
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the generated pages, and list runbooks and scenarios without naming each in mkdocs.yml."""
     for uri, text in (
+        (STYLE, WIDE),
         ("reference/cli.md", cli_page()),
         ("reference/configuration.md", configuration_page(ROOT)),
         ("reference/states.md", states_page()),
@@ -47,7 +58,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, config: MkDocsConfig, files: Files) -> str:
-    """Links that leave ``docs`` lead to a copy of the file in the site; Chinese lines are joined."""
+    """Links that leave ``docs`` lead to a copy of the file in the site; Chinese lines are joined; no prompts."""
 
     def inside(link: re.Match[str]) -> str:
         folder = PurePosixPath(page.file.src_uri).parent
@@ -59,7 +70,16 @@ def on_page_markdown(markdown: str, page: Any, config: MkDocsConfig, files: File
             files.append(File.generated(config, uri, content=target.read_text(encoding="utf-8")))
         return f"]({os.path.relpath(uri, folder)})"
 
-    return WRAPPED.sub("", OUTSIDE.sub(inside, markdown)) + _way_on(page.file.src_uri)
+    text = CONSOLE.sub(_without_prompts, OUTSIDE.sub(inside, markdown))
+    return WRAPPED.sub("", text) + _way_on(page.file.src_uri)
+
+
+def _without_prompts(block: re.Match[str]) -> str:
+    """Where a block holds commands alone, what its copy button copies can be run as it is."""
+    lines = [line for line in block[2].splitlines() if line.strip()]
+    if not all(PROMPT.match(line) for line in lines):
+        return block[0]
+    return block[0].replace(block[2], PROMPT.sub(r"\1", block[2]))
 
 
 def _way_on(uri: str) -> str:

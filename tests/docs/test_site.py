@@ -1,6 +1,7 @@
 """The site builds without a warning: links, anchors, a place for each page; every page leads on."""
 
 import dataclasses
+import html
 import inspect
 import os
 import re
@@ -64,6 +65,14 @@ def test_chinese_lines_are_joined_without_a_space(site: Path) -> None:
     wide = "[\u3000-\u9fff\uff00-\uffef]"
     assert len(re.findall(wide, text)) > 500
     assert re.findall(f".{{,9}}{wide}\n{wide}.{{,9}}", text) == []
+
+
+def test_what_is_copied_from_a_block_of_commands_can_be_run(site: Path) -> None:
+    text = (site / "tutorial.html").read_text(encoding="utf-8")
+    blocks = [html.unescape(block) for block in re.findall(r"<code[^>]*>(.*?)</code></pre>", text, re.DOTALL)]
+    assert "make venv\nexport PATH=$PWD/.venv/bin:$PATH\nhitcurve --help\n" in blocks
+    assert not any(line.startswith("$ ") for block in blocks for line in block.splitlines())
+    assert "assets/site.css" in text
 
 
 def test_a_page_without_a_place_fails_the_build(repository: Path) -> None:
