@@ -125,7 +125,7 @@ CATALOGUE: Final[tuple[Metric, ...]] = (
         "curve",
         "gauge",
         "hitcurve_curve_state",
-        "1 for the state the hit rate curve is in, 0 for every other state; absent while the engine is down.",
+        "1 for the state the hit rate curve is in, 0 for every other state; absent while nothing tells.",
         "state",
     ),
     _engine(

@@ -4,6 +4,7 @@ from collections.abc import Collection, Sequence
 
 from hitcurve.counters import hit_rate
 from hitcurve.curve import Episode
+from hitcurve.flags import UNSTABLE_TARGET
 from hitcurve.monitor.classifier import Classifier
 from hitcurve.monitor.intervals import EngineCounters, Progress
 from hitcurve.monitor.rates import HitRates
@@ -96,7 +97,7 @@ class EngineMonitor:
             pool_blocks=sample.pool_blocks,
             capacity_tokens=sample.capacity_tokens,
             min_reusable_prefix_tokens=sample.min_reusable_prefix_tokens,
-            state=state,
+            state=state if _is_known(progress, sample) else None,
             cuts=cuts,
             flags=sample.flags if progress.interval is None else progress.interval.flags,
         )
@@ -142,6 +143,12 @@ class EngineMonitor:
         if progress.restarts and not any(cut.kind == "restart" for cut in marked):
             found.append(Cut(sample.at_s, "restart"))
         return tuple(sorted((*found, *resets), key=lambda cut: cut.at_s))
+
+
+def _is_known(progress: Progress, sample: EngineSample) -> bool:
+    """Whether the scrape tells what was looked up. If not, nobody knows the state, whatever it was before."""
+    several = progress.interval is not None and UNSTABLE_TARGET in progress.interval.flags
+    return sample.lookups is not None and not several
 
 
 def _mean(total: float | None, count: float | None) -> float | None:

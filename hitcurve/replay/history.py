@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from hitcurve.monitor import total_interval, total_windows
-from hitcurve.reading import CurveState, Cut, Interval, Reading, StateName, WindowRate
+from hitcurve.reading import UNHEALTHY_STATES, CurveState, Cut, Interval, Reading, StateName, WindowRate
 
 __all__ = ["EngineHistory", "FailedScrape", "StateHistory", "TargetHistory", "TargetWindow"]
 
@@ -42,7 +42,7 @@ class TargetWindow:
 
 @dataclass(slots=True)
 class StateHistory:
-    """States as they followed each other. ``last`` is ``None`` while scrapes fail: then nobody knows the state."""
+    """States as they followed each other. ``last`` is ``None`` while scrapes tell nothing."""
 
     last: CurveState | None = None
     transitions: list[tuple[float, CurveState]] = field(default_factory=list)
@@ -94,11 +94,11 @@ class TargetHistory:
             self.engines[gone].states.lose()
         rates = {rate.window_s: rate for rate in total_windows(readings)}
         self.windows += [TargetWindow(self.target, at_s, length, rates.get(length)) for length in windows_s]
-        states = [reading.state for reading in readings if reading.up and reading.state is not None]
-        if not up:
+        state = _worst(readings)
+        if state is None:
             self.states.lose()
-        elif states:
-            self.states.add(at_s, min(states, key=lambda state: _WORST_FIRST.index(state.state)))
+        else:
+            self.states.add(at_s, state)
         interval = total_interval(parts)
         if interval is not None:
             # An engine that was missing for a scrape brings older traffic; the target was read all the while.
@@ -115,9 +115,9 @@ class TargetHistory:
         engine = self.engines.setdefault(reading.engine, EngineHistory(reading.labels))
         if reading.up:
             engine.labels = reading.labels
-        if not reading.up:
+        if not reading.up or reading.state is None:
             engine.states.lose()
-        elif reading.state is not None:
+        else:
             engine.states.add(reading.at_s, reading.state)
 
     def _interval(self, reading: Reading) -> Interval | None:
@@ -132,3 +132,12 @@ class TargetHistory:
         engine.odd = ()
         engine.intervals.append(interval)
         return interval
+
+
+def _worst(readings: tuple[Reading, ...]) -> CurveState | None:
+    """The worst state; ``None`` where one is unknown, unless another one is known to be unhealthy."""
+    known = [reading.state for reading in readings if reading.up and reading.state is not None]
+    worst = min(known, key=lambda state: _WORST_FIRST.index(state.state), default=None)
+    if worst is not None and worst.state not in UNHEALTHY_STATES and len(known) < len(readings):
+        return None
+    return worst

@@ -45,8 +45,9 @@ def watch_command(
 
     Keys: s sorts by the next column, / filters, p pauses, Enter shows one replica, q ends.
 
-    With --once the exit code is 1 where a replica is unhealthy and 3 where one does not answer. One reading of an
-    engine has no rate over time: then the cumulative hit rate is what there is; an exporter knows more.
+    With --once the exit code is 1 where a replica is unhealthy or its page does not tell, and 3 where one does not
+    answer. One reading of an engine has no rate over time: then the cumulative hit rate is what there is; an
+    exporter knows more.
     """
     for name, value in (("--interval", interval), ("--window", window), ("--timeout", timeout)):
         if not (math.isfinite(value) and value > 0):
@@ -77,7 +78,8 @@ def print_once(round_: Round, as_json: bool) -> None:
         raise EnvironmentFailed(f"{who} {verb}: {failure}; {cure_of(failure)}.")
     ill = [one for one in round_.replicas if unhealthy(one.reading)]
     if ill:
-        raise BadFinding(f"{_names(ill)}: unhealthy; 'hitcurve watch' without --once shows more.")
+        word = "unhealthy" if all(one.reading.state for one in ill) else "unhealthy or unknown"
+        raise BadFinding(f"{_names(ill)}: {word}; 'hitcurve watch' without --once shows more.")
 
 
 def _names(replicas: Sequence[Replica]) -> str:

@@ -55,8 +55,8 @@ class Round:
 
 
 def unhealthy(reading: Reading) -> bool:
-    """Whether a replica needs a look: not reachable, or its curve is in an unhealthy state."""
-    return not reading.up or (reading.state is not None and reading.state.state in UNHEALTHY_STATES)
+    """Whether a replica needs a look: not reachable, or the state of its curve is unhealthy or unknown."""
+    return not reading.up or reading.state is None or reading.state.state in UNHEALTHY_STATES
 
 
 def as_document(round_: Round) -> dict[str, Any]:

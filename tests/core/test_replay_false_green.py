@@ -4,6 +4,7 @@ Each begins with the same hour of an engine that truly is steady, so that a repl
 """
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -79,6 +80,30 @@ def test_a_recording_that_ends_with_a_page_nobody_could_read(replayed: Any, chan
     assert target["state"] is None
     assert target["engines"]["0"]["state"] is None
     assert len(target["failed_scrapes"]) == 1
+
+
+@pytest.mark.parametrize("hits", ["NaN", "+Inf", "-1"])
+def test_counters_that_are_no_counts(hits: str, replayed: Any) -> None:
+    odd = re.sub(r"(hits_total\{.*\}) .*", rf"\1 {hits}", steady(WARM))
+    target = replayed([*warm(), odd])
+    assert (target["state"], target["engines"]["0"]["state"]) == (None, None)
+    assert replayed([*warm(), odd, steady(WARM + 1)])["state"]["state"] == "steady"
+
+
+def test_one_engine_of_two_without_its_hits(replayed: Any) -> None:
+    both = [steady(scrape, "0") + steady(scrape, "1") for scrape in range(WARM + 1)]
+    half = both[-1].replace('prefix_cache_hits_total{engine="1"', 'something_else{engine="1"')
+    target = replayed([*both[:-1], half])
+    assert (target["state"], target["engines"]["1"]["state"]) == (None, None)
+    assert target["engines"]["0"]["state"]["state"] == "steady"
+    assert replayed(both)["state"]["state"] == "steady"
+
+
+def test_an_address_that_leads_to_several_processes_after_an_hour(replayed: Any) -> None:
+    other = engine(60_000, 0, start_s=T0 - 5_000)
+    target = replayed([*warm(), other, steady(WARM + 1), other])
+    assert (target["state"], target["engines"]["0"]["state"]) == (None, None)
+    assert target["intervals"][-1]["flags"] == ["unstable_target"]
 
 
 def test_metrics_that_were_renamed(replayed: Any) -> None:

@@ -212,3 +212,28 @@ def test_counters_that_stand_still_while_requests_wait(watch: Watch, page_of: Pa
         watch.take(text + waiting)
     assert not watch.reads_ok
     assert 'hitcurve_fleet_engine_states{state="stalled"} 1' in watch.text
+
+
+def test_counters_that_are_no_counts(watch: Watch, page_of: PageOf) -> None:
+    engine = Engine()
+    watch.warm_up(engine)
+    assert watch.reads_ok
+    page = page_of(engine.queries, engine.hits, engine.requests, start_s=engine.started_s)
+    watch.take(re.sub(r"(prefix_cache_hits_total\{.*\}) .*", r"\1 NaN", page))
+    assert not watch.reads_ok
+    assert "hitcurve_curve_state{" not in watch.text
+    assert 'hitcurve_flags_total{target="e",flag="unreadable_lookups"} 1' in watch.text
+    engine.serve(60, 0.7, watch.dice)
+    watch.scrape(engine)
+    assert watch.reads_ok
+
+
+def test_an_address_that_leads_to_several_processes_after_a_while(watch: Watch) -> None:
+    engine, other = Engine(), Engine(started_s=T0 - 5_000)
+    watch.warm_up(engine)
+    assert watch.reads_ok
+    for one in (other, engine, other, engine):
+        one.serve(60, 0.7, watch.dice)
+        watch.scrape(one)
+        assert not watch.reads_ok
+        assert "hitcurve_curve_state{" not in watch.text

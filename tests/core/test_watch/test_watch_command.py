@@ -11,9 +11,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from hitcurve.errors import EnvironmentFailed
+from hitcurve.errors import BadFinding, EnvironmentFailed
+from hitcurve.reading import CurveState, Reading
 from hitcurve.watch.command import print_once
-from hitcurve.watch.replica import Round
+from hitcurve.watch.replica import Replica, Round
 
 PAGE = b"""# TYPE vllm:prefix_cache_queries_total counter
 vllm:prefix_cache_queries_total{engine="0",model_name="m"} 1000
@@ -115,6 +116,15 @@ def test_times_must_be_above_zero(option: str, engine: str) -> None:
         2,
         f"hitcurve: {option} is 0; give a number of seconds above 0.\n",
     )
+
+
+@pytest.mark.parametrize(
+    ("state", "word"), [(None, "unhealthy or unknown"), (CurveState("low", "unknown", 0.0), "unhealthy")]
+)
+def test_a_replica_that_is_unhealthy_or_tells_nothing_is_a_finding(state: CurveState | None, word: str) -> None:
+    replica = Replica("a:8000", Reading("http://a:8000", "0", 0.0, up=True, state=state))
+    with pytest.raises(BadFinding, match=f"^a:8000: {word}; "):
+        print_once(Round(0.0, (replica,)), as_json=True)
 
 
 def test_an_exporter_without_replicas_is_no_data(capsys: pytest.CaptureFixture[str]) -> None:
