@@ -46,7 +46,10 @@ class Diagnosis:
 
 
 def diagnose(fleet: Fleet, checks: Sequence[Check] = CHECKS) -> Diagnosis:
-    """Ask every check once about the same scrape; what holds alike for several replicas is said once."""
+    """Ask every check once about the same scrape.
+
+    What holds alike for several replicas is said once, with the evidence that holds for all of them.
+    """
     return Diagnosis(
         tuple(replica.name for replica in fleet.replicas), tuple(_ask(check, fleet) for check in checks)
     )
@@ -61,7 +64,13 @@ def _ask(check: Check, fleet: Fleet) -> Answer:
     for one in said:
         if isinstance(one, Finding):
             alike = findings.setdefault((one.message, one.cure), one)
-            findings[one.message, one.cure] = replace(alike, where=tuple(dict.fromkeys(alike.where + one.where)))
+            findings[one.message, one.cure] = replace(
+                alike,
+                where=tuple(dict.fromkeys(alike.where + one.where)),
+                evidence={
+                    name: value for name, value in alike.evidence.items() if one.evidence.get(name) == value
+                },
+            )
         else:
             like = missing.setdefault(one.missing, one)
             missing[one.missing] = replace(like, where=tuple(dict.fromkeys(like.where + one.where)))

@@ -5,6 +5,7 @@ from typing import Final
 
 from hitcurve.doctor.checks.where import name_of
 from hitcurve.doctor.findings import Check, Finding, Fleet, NotJudged, Said
+from hitcurve.doctor.observed import Replica
 
 __all__ = ["PATCH"]
 
@@ -28,14 +29,15 @@ def _loaded(fleet: Fleet) -> Iterator[Said]:
                 "the engine patch is not loaded, so misses have no reasons"
                 + (f" (VLLM_PLUGINS={plugins} leaves it out)" if left_out else ""),
                 "add hitcurve to VLLM_PLUGINS" if left_out else "pip install 'hitcurve[engine]' beside vLLM",
-                severity="warning" if left_out else "note",
+                _process(replica),
+                "warning" if left_out else "note",
             )
         elif patch[_ACTIVE] == 0:
             yield Finding(
                 here,
                 f"the engine patch switched itself off after {patch.get(_ERRORS, 0.0):.0f} errors",
                 "look for 'hitcurve' in the engine's log, which names the place, and report it",
-                {"errors": patch.get(_ERRORS, 0.0)},
+                {"errors": patch.get(_ERRORS, 0.0), **_process(replica)},
                 "error",
             )
         elif patch.get(_DROPPED):
@@ -44,8 +46,13 @@ def _loaded(fleet: Fleet) -> Iterator[Said]:
                 here,
                 f"the engine patch lost {lost:.0f} of {lost + taken:.0f} events because its queue was full",
                 "give the engine's machine one more CPU core, or raise HITCURVE_QUEUE_EVENTS",
-                {"dropped_events": lost},
+                {"dropped_events": lost, **_process(replica)},
             )
+
+
+def _process(replica: Replica) -> dict[str, float | str | None]:
+    """Which process was looked at, where it runs on this machine: the one that answers for the engine."""
+    return {} if replica.process is None else {"process": str(replica.process.pid)}
 
 
 def _spans(fleet: Fleet) -> Iterator[Said]:

@@ -262,6 +262,7 @@ def test_a_patch_that_does_not_record(engine: Engine, severity: str, words: str)
     found = only_finding("patch-loaded", replica(engine=engine))
     assert found.severity == severity
     assert words in found.message
+    assert found.evidence["process"] == str(PROCESS.pid)
 
 
 def test_a_patch_left_out_by_the_environment_is_a_warning() -> None:
@@ -284,8 +285,10 @@ def test_a_tier_that_a_reset_leaves_filled() -> None:
 
 def test_the_same_finding_on_several_replicas_is_said_once() -> None:
     bare = replace(HEALTHY, patch={})
-    diagnosis = diagnose(Fleet([replica("a", bare), replica("b", bare)]))
-    assert [(check.id, found.where) for check, found in diagnosis.findings] == [("patch-loaded", ("a", "b"))]
+    diagnosis = diagnose(Fleet([replica("a", bare), replace(replica("b", bare), process=replace(PROCESS, pid=2))]))
+    ((check, found),) = diagnosis.findings
+    assert (check.id, found.where) == ("patch-loaded", ("a", "b"))
+    assert found.evidence == {}, "the processes differ"
     assert diagnosis.verdict == "ok", "a note is nothing wrong"
 
 
