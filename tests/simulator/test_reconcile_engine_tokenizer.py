@@ -62,6 +62,21 @@ def test_chats_are_explained_to_the_token(engine: Any, chats: Path, capsys: pyte
     assert row["gap_tokens"]["unknown"] == 0
 
 
+@pytest.mark.parametrize(
+    ("told", "used"), [("0.31.0+cpu", "0.31.0"), ("0.34.0", "0.32.0"), ("0.33.0rc1", "0.32.0")]
+)
+def test_an_engine_of_a_version_without_rules_is_noted(
+    told: str, used: str, chats: Path, saved_page: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "pages" / "version").write_text(json.dumps({"version": told}))
+    with pytest.raises(SystemExit):
+        main(["reconcile", "--metrics", saved_page, "--log", str(chats), "--tokenizer", "bytes", "--json"])
+    found = json.loads(capsys.readouterr().out)
+    note = f"there are no rules for vLLM {told}, those of 0.32.0 were used; --version takes others"
+    assert found["engines"][0]["version"] == used
+    assert (note in found["notes"]) == (used == "0.32.0")
+
+
 def test_an_engine_without_tokenize_is_named(
     chats: Path, saved_page: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

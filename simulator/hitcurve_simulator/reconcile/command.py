@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -116,7 +117,8 @@ def reconcile_command(
     url = None if metrics is None else metrics_url(metrics)
     counted, problem = _counted(url, before, after, recording, command or [])
     wanted = _Wanted(rules, version, block_size, pool_blocks)
-    choices = [_choice(one, wanted, url) for one in counted.measured]
+    told = None if url is None or version is not None else engine_version(url)
+    choices = [_choice(one, wanted, told) for one in counted.measured]
     size = next((choice.block_size for choice in choices if choice is not None), 16)
     words = _tokenizer(tokenizer, url)
     with progress_over("reading the log") as on_line:
@@ -129,6 +131,7 @@ def reconcile_command(
         )
     if problem is not None:
         found.invalid.append(problem)
+    found.notes.extend(_other_rules(choices, told))
     values = answer(found, requests)
     if html is not None:
         from hitcurve_simulator.reconcile.html_page import write_page
@@ -179,16 +182,13 @@ def _run(command: list[str]) -> str | None:
     return f"the command '{command[0]}' ended with exit code {done.returncode}" if done.returncode else None
 
 
-def _choice(measured: Measured, wanted: _Wanted, url: str | None) -> Choice | None:
-    """Rules and pool of an engine; None where its pool is not known."""
+def _choice(measured: Measured, wanted: _Wanted, told: str | None) -> Choice | None:
+    """Rules and pool of an engine, whose own word on its version is ``told``; None where its pool is not known."""
     rules = wanted.rules or measured.rules or "vllm"
     if rules not in RULES:
         raise UsageError(f"--rules is '{rules}'; give one of {', '.join(RULES)}.")
-    version = wanted.version
-    if version is None and rules == "vllm" and url is not None:
-        version = engine_version(url)
     try:
-        version = settled_version(rules, version)
+        version = settled_version(rules, wanted.version or (told if rules == "vllm" else None))
     except UsageError:
         if wanted.version is not None:
             raise
@@ -202,6 +202,14 @@ def _choice(measured: Measured, wanted: _Wanted, url: str | None) -> Choice | No
         # vLLM counts the block that it reserves as well.
         pool = measured.pool_blocks - 1 if rules == "vllm" else measured.pool_blocks
     return Choice(rules=rules, version=version, block_size=size, pool_blocks=pool, concurrency=1, outputs=True)
+
+
+def _other_rules(choices: Sequence[Choice | None], told: str | None) -> list[str]:
+    """A note where no rules of the engine's own version are known."""
+    used = next((one.version for one in choices if one is not None and one.rules == "vllm"), None)
+    if told is None or used in (None, told):
+        return []
+    return [f"there are no rules for vLLM {told}, those of {used} were used; --version takes others"]
 
 
 def _pool(text: str) -> int | None:
