@@ -15,6 +15,7 @@ from hitcurve.errors import BadFinding, UsageError
 from hitcurve_dashboards.boards import DASHBOARDS
 from hitcurve_dashboards.build import built, differing, write
 from hitcurve_dashboards.lint.check import Findings, check_documents, check_queries
+from hitcurve_dashboards.names import FIRST_TOKEN_BOUNDS
 from hitcurve_dashboards.publish.annotate import annotate_run
 from hitcurve_dashboards.publish.grafana import Grafana
 from hitcurve_dashboards.publish.push import push as push_all
@@ -78,7 +79,8 @@ def check(
     else:
         _tell(findings)
     if findings.problems:
-        raise BadFinding(f"{len(findings.problems)} problems in dashboards or rules.")
+        many = len(findings.problems)
+        raise BadFinding(f"{many} problem{'' if many == 1 else 's'} in dashboards or rules.")
 
 
 Address = Annotated[str, typer.Option("--url", envvar="GRAFANA_URL", help="Address of the Grafana.")]
@@ -147,10 +149,15 @@ def _tell(findings: Findings) -> None:
 
 
 def _bucket_bound(text: str) -> str:
+    """The bound as vLLM's page spells it; a rule on another one would never find a bucket."""
     try:
         seconds = float(text)
     except ValueError:
         seconds = 0.0
-    if not 0 < seconds < 2560:
-        raise UsageError(f"--ttft-bound must be a bucket bound in seconds such as 0.5, 1.0 or 2.5; got '{text}'.")
+    if seconds not in FIRST_TOKEN_BOUNDS:
+        listed = ", ".join(f"{bound:g}" for bound in FIRST_TOKEN_BOUNDS)
+        raise UsageError(
+            f"--ttft-bound must be a bucket bound of vllm:time_to_first_token_seconds, in seconds: {listed}; "
+            f"got '{text}'."
+        )
     return repr(seconds)

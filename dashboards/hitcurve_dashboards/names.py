@@ -12,6 +12,7 @@ from hitcurve.catalogue import CATALOGUE
 from hitcurve.engine_patch_catalogue import ENGINE_PATCH_CATALOGUE, ENGINE_PATCH_LABELS, FIRST_TOKEN
 
 __all__ = [
+    "FIRST_TOKEN_BOUNDS",
     "INFO_SERIES",
     "LEVELS",
     "MISS_REASONS",
@@ -54,6 +55,13 @@ VLLM: Mapping[str, Kind] = {
     **dict.fromkeys(_GAUGES, "gauge"),
     **{f"{name}_{part}": "counter" for name in _HISTOGRAMS for part in ("bucket", "sum", "count")},
 }
+# fmt: off
+FIRST_TOKEN_BOUNDS = (
+    0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75,
+    1.0, 2.5, 5.0, 7.5, 10.0, 20.0, 40.0, 80.0, 160.0, 640.0, 2560.0,
+)
+# fmt: on
+"""Bucket bounds of vLLM's time to the first token, in seconds."""
 INFO_SERIES = frozenset({"vllm:cache_config_info", "vllm_cache_config_info"})
 """Series without ``model_name``: a selector with that label finds none of them."""
 MISS_REASONS = ("compulsory", "capacity", "reset", "isolated", "tail", "stranded", "unknown")

@@ -19,6 +19,7 @@ from hitcurve_dashboards.grafana.looks import CAUSE_COLOURS, STATE_COLOURS
 from hitcurve_dashboards.grafana.records import Panel
 from hitcurve_dashboards.lint.dashboards import all_panels
 from hitcurve_dashboards.lint.schema import schema_problems
+from hitcurve_dashboards.names import FIRST_TOKEN_BOUNDS
 
 
 @pytest.mark.parametrize("dashboard", DASHBOARDS, ids=lambda dashboard: dashboard.uid)
@@ -123,9 +124,16 @@ def test_options_reach_the_rules(tmp_path: Path) -> None:
     assert 'le="1.0"' in record
     assert "> 0.72" in alerts  # 14.4 times 5 %
     assert "runbook_url: https://wiki.example/hit/ttft-budget-burns.md" in alerts
-    refused = subprocess.run([*command, "--ttft-bound", "soon"], capture_output=True, text=True)
-    assert refused.returncode == 2
-    assert "--ttft-bound must be a bucket bound in seconds" in refused.stderr
+    for unknown in ("soon", "0.7"):
+        refused = subprocess.run([*command, "--ttft-bound", unknown], capture_output=True, text=True)
+        assert refused.returncode == 2
+        assert "--ttft-bound must be a bucket bound of vllm:time_to_first_token_seconds" in refused.stderr
+
+
+def test_the_bounds_of_the_objective_are_those_of_a_recorded_page(repository: Path) -> None:
+    page = (repository / "tests/core/vllm_0.32.0_page.prom").read_text()
+    found = re.findall(r'^vllm:time_to_first_token_seconds_bucket\{.*le="([^"]+)"', page, re.MULTILINE)
+    assert [repr(bound) for bound in FIRST_TOKEN_BOUNDS] == [bound for bound in found if bound != "+Inf"]
 
 
 def test_the_documentation_names_every_dashboard_and_file(repository: Path) -> None:

@@ -160,7 +160,7 @@ def test_a_planted_defect_in_a_list_of_events_is_found(path: tuple[str, ...], wo
 def test_the_command_ends_with_1_on_a_defect(monkeypatch: pytest.MonkeyPatch) -> None:
     broken = replace(FLEET, description="")
     monkeypatch.setattr("hitcurve_dashboards.lint.check.DASHBOARDS", (broken, *DASHBOARDS[1:]))
-    with pytest.raises(BadFinding, match="1 problems in dashboards or rules"):
+    with pytest.raises(BadFinding, match=r"^1 problem in dashboards or rules"):
         check()
 
 
