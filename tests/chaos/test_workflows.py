@@ -1,5 +1,6 @@
 """The workflows: valid by GitHub's schema, pinned, never on forks with our own runner, artefacts always."""
 
+import os
 import re
 import subprocess
 import sys
@@ -71,6 +72,29 @@ def test_a_night_leaves_its_artefacts_and_no_stack_whatever_happens(repository: 
     assert found["on"]["workflow_dispatch"]["inputs"]["suite"]["options"] == sorted(
         SUITES, key=("nightly", "smoke", "soak").index
     )
+
+
+def test_faults_are_marked_in_a_grafana_only_where_one_is_given(repository: Path, tmp_path: Path) -> None:
+    """The stack's own lets nobody write, so that a night without another one would always end with exit code 3."""
+    (suite,) = [step for step in steps(workflow(repository, "nightly")) if step.get("id") == "suite"]
+    assert suite["env"]["GRAFANA_URL"] == "${{ vars.GRAFANA_URL }}"
+    program = tmp_path / ".venv" / "bin" / "hitcurve"
+    program.parent.mkdir(parents=True)
+    program.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    program.chmod(0o755)
+    for grafana, asked in (("", False), ("https://grafana.example.org", True)):
+        values = {"SUITE": "smoke", "SEED": "", "GRAFANA_URL": grafana, "GITHUB_STEP_SUMMARY": "summary.md"}
+        words = subprocess.run(
+            ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", suite["run"]],
+            cwd=tmp_path,
+            env=os.environ | values,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.split()
+        assert words[:3] == ["chaos", "run", "smoke"]
+        assert ("--grafana" in words, grafana in words) == (asked, asked)
+        assert "--seed" not in words
 
 
 def test_text_of_whoever_starts_it_reaches_the_shell_as_a_variable_only(repository: Path) -> None:
