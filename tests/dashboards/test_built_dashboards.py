@@ -144,6 +144,19 @@ def test_the_documentation_names_every_dashboard_and_file(repository: Path) -> N
         assert (repository / "dashboards/prometheus/rules" / name).is_file(), name
 
 
+def test_a_found_request_leads_to_its_trace() -> None:
+    """In a table of spans Grafana shows ``spanID`` and keeps the id of the trace in the hidden ``traceIdHidden``."""
+    (request,) = [as_document(one) for one in DASHBOARDS if one.uid == "hitcurve-request"]
+    tables = [panel for panel in request["panels"] if panel["type"] == "table"]
+    assert len(tables) == 4
+    for panel in tables:
+        assert panel["targets"][0]["tableType"] == "spans"
+        (override,) = panel["fieldConfig"]["overrides"]
+        assert override["matcher"] == {"id": "byName", "options": "spanID"}
+        assert override["properties"][0]["value"][0]["url"].endswith("&var-trace=${__data.fields.traceIdHidden}")
+    assert "trace" in {variable["name"] for variable in request["templating"]["list"]}
+
+
 SHOWN = {
     "hitcurve-replica": (
         ("Curve state", "hitcurve_curve_state"),

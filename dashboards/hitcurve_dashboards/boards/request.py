@@ -21,12 +21,14 @@ _OPEN_TRACE = Override(
         "links": [
             {
                 "title": "Show the trace below",
-                "url": f"/d/hitcurve-request?${{__url_time_range}}&{_KEPT}&var-trace=${{__value.raw}}",
+                "url": f"/d/hitcurve-request?${{__url_time_range}}&{_KEPT}&"
+                "var-trace=${{__data.fields.traceIdHidden}}",
             }
         ]
     },
-    regex="^(traceID|traceIdHidden|Trace ID)$",
+    name="spanID",
 )
+"""A table of spans shows the id of the span; that of its trace is in a field that Grafana hides."""
 
 
 def _search(condition: str, columns: str = _SHOWN) -> TraceQuery:
@@ -37,7 +39,7 @@ def _found(title: str, question: str, traces: TraceQuery) -> Panel:
     return Panel(
         title,
         "table",
-        f"{question} A click on a trace shows it below.",
+        f"{question} A click on a span offers its trace, shown below.",
         traces=traces,
         no_value="No such request, or no spans",
         overrides=(_OPEN_TRACE,),
