@@ -145,7 +145,7 @@ def test_the_documentation_names_every_dashboard_and_file(repository: Path) -> N
 
 
 def test_a_found_request_leads_to_its_trace() -> None:
-    """In a table of spans Grafana shows ``spanID`` and keeps the id of the trace in the hidden ``traceIdHidden``."""
+    """A table of spans shows ``spanID``; the id of the trace is in ``traceIdHidden``, which Grafana hides."""
     (request,) = [as_document(one) for one in DASHBOARDS if one.uid == "hitcurve-request"]
     tables = [panel for panel in request["panels"] if panel["type"] == "table"]
     assert len(tables) == 4

@@ -132,6 +132,7 @@ KEPT = "".join(f"&${{{name}:queryparam}}" for name in ("datasource", "job", "mod
         (f"{REPLICA}{KEPT}", "sends the variable target 0 times"),
         (f"{REPLICA}{KEPT}&${{target:queryparam}}&var-target=x", "sends the variable target 2 times"),
         (f"{REPLICA}&${{__all_variables}}&var-target=x", "is sent twice"),
+        (f"{REPLICA}{KEPT}&var-target=${{{{__data.fields.target}}}}", "a placeholder that Grafana cannot read"),
         (f"{REPLICA}{KEPT}&var-target=x", ""),
     ],
 )

@@ -22,7 +22,7 @@ _OPEN_TRACE = Override(
             {
                 "title": "Show the trace below",
                 "url": f"/d/hitcurve-request?${{__url_time_range}}&{_KEPT}&"
-                "var-trace=${{__data.fields.traceIdHidden}}",
+                "var-trace=${__data.fields.traceIdHidden}",
             }
         ]
     },

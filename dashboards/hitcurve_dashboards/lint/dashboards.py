@@ -13,6 +13,7 @@ __all__ = ["all_panels", "dashboard_problems", "problems_between"]
 
 _LABEL_VALUES = re.compile(r"label_values\((?P<series>.+), (?P<label>\w+)\)")
 _DASHBOARD_LINK = re.compile(r"/d/(?P<uid>[\w-]+)")
+_PLACEHOLDER = re.compile(r"\$\{[\w.]+(:\w+)?\}")
 _REPLICA_LABELS = ("target", "instance")
 _CLASSIC_SCHEMAS = range(39, 42)
 """What Grafana 11 and later read as it stands; older ones are migrated on every load."""
@@ -102,6 +103,8 @@ def _urls(document: Document) -> Iterator[tuple[str, str]]:
 
 
 def _forgotten(url: str, shared: set[str]) -> Iterator[str]:
+    if re.search(r"[${}]", _PLACEHOLDER.sub("", url)):
+        yield "has a placeholder that Grafana cannot read"
     if "${__url_time_range}" not in url:
         yield "does not keep the time"
     if "${__all_variables}" in url:
