@@ -1,7 +1,7 @@
 """The manifest of recorded pages: a list of scrapes in order of time, each with the file that holds its body."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -66,7 +66,7 @@ def backward_steps(entries: tuple[Entry, ...]) -> Iterator[str]:
         last_s[entry.target] = entry.at_s
 
 
-def scrapes(entries: tuple[Entry, ...]) -> Iterator[Scrape]:
+def scrapes(entries: Iterable[Entry]) -> Iterator[Scrape]:
     """The scrapes of a manifest, bodies read one at a time."""
     for number, entry in enumerate(entries, 1):
         body = None
