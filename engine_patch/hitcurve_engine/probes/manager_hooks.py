@@ -1,7 +1,7 @@
 """The wrappers around ``KVCacheManager``. Every one returns what the original returned, the same object.
 
-They take ``*args, **kwargs``, since parameters came and went with the versions, and repeat their few lines instead
-of sharing a function, since each call costs as much as the work.
+Where a method has the parameters that most versions have, its wrapper has the same ones. Else it takes
+``*args, **kwargs``, which costs up to three times as much a call.
 """
 
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from time import monotonic
 from typing import Any
 
 from hitcurve_engine.probes.events import EVICT_BLOCKS, FREED, LOOKUP, RESET, SCHEDULED
-from hitcurve_engine.probes.patching import Method, parameter_position
+from hitcurve_engine.probes.patching import Method, parameter_position, takes_just
 from hitcurve_engine.switch import Switch
 
 __all__ = ["MANAGER_HOOKS"]
@@ -18,32 +18,42 @@ __all__ = ["MANAGER_HOOKS"]
 def _on_lookup(original: Method, switch: Switch) -> Method:
     """``get_computed_blocks``: runs at every attempt to schedule a waiting request."""
 
-    def get_computed_blocks(*args: Any, **kwargs: Any) -> Any:
-        result = original(*args, **kwargs)
+    def seen(manager: Any, request: Any, result: Any) -> None:
+        probe = manager._hitcurve_probe
+        if probe is not None:
+            if not probe.started:
+                probe.start()
+            probe.asked = request
+            events = probe.events
+            if len(events) < probe.limit:
+                try:
+                    hashes = request.block_hashes
+                except AttributeError:
+                    hashes = manager.req_to_block_hashes.get(request.request_id)
+                found = result if probe.tells_found else None
+                events.append((LOOKUP, monotonic(), request, request.num_tokens, result[1], found, hashes))
+            else:
+                probe.overflow()
+
+    def get_computed_blocks(self: Any, request: Any) -> Any:
+        result = original(self, request)
         if switch.active:
             try:
-                manager = args[0]
-                probe = manager._hitcurve_probe
-                if probe is not None:
-                    if not probe.started:
-                        probe.start()
-                    request = args[1] if len(args) > 1 else kwargs["request"]
-                    probe.asked = request
-                    events = probe.events
-                    if len(events) < probe.limit:
-                        try:
-                            hashes = request.block_hashes
-                        except AttributeError:
-                            hashes = manager.req_to_block_hashes.get(request.request_id)
-                        found = result if probe.tells_found else None
-                        events.append((LOOKUP, monotonic(), request, request.num_tokens, result[1], found, hashes))
-                    else:
-                        probe.overflow()
+                seen(self, request, result)
             except Exception as error:
                 switch.fail("get_computed_blocks", error)
         return result
 
-    return get_computed_blocks
+    def get_computed_blocks_of_any_shape(*args: Any, **kwargs: Any) -> Any:
+        result = original(*args, **kwargs)
+        if switch.active:
+            try:
+                seen(args[0], args[1] if len(args) > 1 else kwargs["request"], result)
+            except Exception as error:
+                switch.fail("get_computed_blocks", error)
+        return result
+
+    return get_computed_blocks if takes_just(original, "request") else get_computed_blocks_of_any_shape
 
 
 def _on_connector_lookup(original: Method, switch: Switch) -> Method:
@@ -122,21 +132,32 @@ def _on_allocation(original: Method, switch: Switch) -> Method:
 def _on_free(original: Method, switch: Switch) -> Method:
     """``free`` and ``pop_blocks_for_free`` (0.24+): the end of a request, or a preemption; its state tells."""
 
-    def free(*args: Any, **kwargs: Any) -> Any:
+    def seen(manager: Any, request: Any) -> None:
+        probe = manager._hitcurve_probe
+        if probe is not None:
+            events = probe.events
+            if len(events) < probe.limit:
+                events.append((FREED, monotonic(), request, request.status))
+            else:
+                probe.overflow()
+
+    def free(self: Any, request: Any) -> Any:
         if switch.active:
             try:
-                probe = args[0]._hitcurve_probe
-                if probe is not None:
-                    request = args[1] if len(args) > 1 else kwargs["request"]
-                    if len(probe.events) < probe.limit:
-                        probe.events.append((FREED, monotonic(), request, request.status))
-                    else:
-                        probe.overflow()
+                seen(self, request)
+            except Exception as error:
+                switch.fail("free", error)
+        return original(self, request)
+
+    def free_of_any_shape(*args: Any, **kwargs: Any) -> Any:
+        if switch.active:
+            try:
+                seen(args[0], args[1] if len(args) > 1 else kwargs["request"])
             except Exception as error:
                 switch.fail("free", error)
         return original(*args, **kwargs)
 
-    return free
+    return free if takes_just(original, "request") else free_of_any_shape
 
 
 def _on_reset(original: Method, switch: Switch) -> Method:

@@ -5,7 +5,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["MethodPatch", "parameter_position", "wrap_method"]
+__all__ = ["MethodPatch", "parameter_position", "takes_just", "wrap_method"]
 
 Method = Callable[..., Any]
 
@@ -56,3 +56,15 @@ def parameter_position(method: Method, name: str) -> int | None:
     except (TypeError, ValueError):
         return None
     return parameters.index(name) if name in parameters else None
+
+
+def takes_just(method: Method, *names: str, optional: int = 0) -> bool:
+    """Whether a method is a function of exactly these parameters after ``self``, the last ``optional`` ones with a
+    default of ``None``. Then a wrapper with the same parameters cannot change what it sees, and costs less than
+    one that takes everything. Of a wrapper it is asked what that itself takes, not what it wraps."""
+    code = getattr(method, "__code__", None)
+    if code is None or code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS) or code.co_kwonlyargcount:
+        return False
+    taken = code.co_varnames[: code.co_argcount]
+    defaults = getattr(method, "__defaults__", None) or ()
+    return taken == ("self", *names) and not code.co_posonlyargcount and defaults == (None,) * optional

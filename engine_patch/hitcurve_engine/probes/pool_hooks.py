@@ -10,7 +10,7 @@ from time import monotonic
 from typing import Any
 
 from hitcurve_engine.probes.events import STORED, TAKEN
-from hitcurve_engine.probes.patching import Method, parameter_position
+from hitcurve_engine.probes.patching import Method, parameter_position, takes_just
 from hitcurve_engine.switch import Switch
 
 __all__ = ["POOL_HOOKS"]
@@ -19,65 +19,98 @@ __all__ = ["POOL_HOOKS"]
 def _on_taken(original: Method, switch: Switch) -> Method:
     """``get_new_blocks``."""
 
-    def get_new_blocks(*args: Any, **kwargs: Any) -> Any:
-        result = original(*args, **kwargs)
+    def seen(pool: Any, blocks: Any) -> None:
+        probe = pool._hitcurve_probe
+        if probe is not None:
+            events = probe.events
+            if len(events) < probe.limit:
+                events.append((TAKEN, monotonic(), blocks, len(blocks), probe.current))
+            else:
+                probe.overflow()
+
+    def get_new_blocks(self: Any, num_blocks: int) -> Any:
+        result = original(self, num_blocks)
         if switch.active:
             try:
-                probe = args[0]._hitcurve_probe
-                if probe is not None:
-                    if len(probe.events) < probe.limit:
-                        probe.events.append((TAKEN, monotonic(), result, len(result), probe.current))
-                    else:
-                        probe.overflow()
+                seen(self, result)
             except Exception as error:
                 switch.fail("get_new_blocks", error)
         return result
 
-    return get_new_blocks
+    def get_new_blocks_of_any_shape(*args: Any, **kwargs: Any) -> Any:
+        result = original(*args, **kwargs)
+        if switch.active:
+            try:
+                seen(args[0], result)
+            except Exception as error:
+                switch.fail("get_new_blocks", error)
+        return result
+
+    return get_new_blocks if takes_just(original, "num_blocks") else get_new_blocks_of_any_shape
 
 
 def _on_stored(original: Method, switch: Switch) -> Method:
     """``cache_full_blocks``: called with keywords; up to 0.10.0 it is given the hashes, and adds to them."""
-    given_hashes = parameter_position(original, "block_hashes") is not None
     has_groups = parameter_position(original, "kv_cache_group_id") is not None
     names = ("request", "blocks", "num_cached_blocks", "num_full_blocks", "block_size", "kv_cache_group_id")
     positions = {name: parameter_position(original, name) for name in (*names, "block_hashes", "block_mask")}
 
-    def keywords(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        given = dict(kwargs)
-        for name, position in positions.items():
-            if position is not None and position < len(args):
-                given[name] = args[position]
-        return given
+    def seen(
+        pool: Any, request: Any, blocks: Any, first: int, end: int, group: int, hashes: Any, mask: Any
+    ) -> None:
+        probe = pool._hitcurve_probe
+        if probe is not None and first < end:
+            events = probe.events
+            if len(events) < probe.limit:
+                hashes = request.block_hashes if hashes is None else hashes
+                offset = 0
+                if probe.copies:
+                    blocks, offset = blocks[first:end], first
+                events.append((STORED, monotonic(), request, group, first, end, hashes, blocks, offset, mask))
+            else:
+                probe.overflow()
 
-    def cache_full_blocks(*args: Any, **kwargs: Any) -> Any:
-        result = original(*args, **kwargs)
+    def cache_full_blocks(
+        self: Any,
+        request: Any,
+        blocks: Any,
+        num_cached_blocks: int,
+        num_full_blocks: int,
+        block_size: int,
+        kv_cache_group_id: int,
+        block_mask: Any = None,
+    ) -> Any:
+        result = original(
+            self, request, blocks, num_cached_blocks, num_full_blocks, block_size, kv_cache_group_id, block_mask
+        )
         if switch.active:
             try:
-                probe = args[0]._hitcurve_probe
-                if probe is not None:
-                    given = kwargs if len(args) == 1 else keywords(args, kwargs)
-                    first, end = given["num_cached_blocks"], given["num_full_blocks"]
-                    if first >= end:
-                        return result
-                    if len(probe.events) < probe.limit:
-                        request = given["request"]
-                        group = given["kv_cache_group_id"] if has_groups else 0
-                        hashes = given["block_hashes"] if given_hashes else request.block_hashes
-                        mask = given.get("block_mask")
-                        blocks, offset = given["blocks"], 0
-                        if probe.copies:
-                            blocks, offset = blocks[first:end], first
-                        probe.events.append(
-                            (STORED, monotonic(), request, group, first, end, hashes, blocks, offset, mask)
-                        )
-                    else:
-                        probe.overflow()
+                seen(
+                    self, request, blocks, num_cached_blocks, num_full_blocks, kv_cache_group_id, None, block_mask
+                )
             except Exception as error:
                 switch.fail("cache_full_blocks", error)
         return result
 
-    return cache_full_blocks
+    def cache_full_blocks_of_any_shape(*args: Any, **kwargs: Any) -> Any:
+        result = original(*args, **kwargs)
+        if switch.active:
+            try:
+                given = dict(kwargs)
+                for name, position in positions.items():
+                    if position is not None and position < len(args):
+                        given[name] = args[position]
+                request, blocks = given["request"], given["blocks"]
+                first, end = given["num_cached_blocks"], given["num_full_blocks"]
+                group = given["kv_cache_group_id"] if has_groups else 0
+                hashes, mask = given.get("block_hashes"), given.get("block_mask")
+                seen(args[0], request, blocks, first, end, group, hashes, mask)
+            except Exception as error:
+                switch.fail("cache_full_blocks", error)
+        return result
+
+    known = takes_just(original, *names, "block_mask", optional=1)
+    return cache_full_blocks if known else cache_full_blocks_of_any_shape
 
 
 POOL_HOOKS: dict[str, Callable[[Method, Switch], Method]] = {

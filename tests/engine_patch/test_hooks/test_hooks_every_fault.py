@@ -1,5 +1,6 @@
 """A fault at every place of every hook, of the ledger, of the curve and of the sinks: no answer ever changes."""
 
+import functools
 import logging
 from collections import deque
 from collections.abc import Callable
@@ -10,6 +11,7 @@ import pytest
 
 from hitcurve_engine.probes import engine_hooks, manager_hooks, pool_hooks
 from hitcurve_engine.probes.events import SCHEDULED
+from hitcurve_engine.probes.patching import takes_just
 from hitcurve_engine.probes.probe import Probe
 from hitcurve_engine.switch import Switch
 
@@ -24,6 +26,7 @@ HOOKS = {
     for name, make in hooks.items()
 }
 PLACES = ("append", "length", "full", "start", "clock", "argument")
+SHAPES = ("as most versions have it", "with more parameters")
 SHARED = list(range(69))
 
 
@@ -58,7 +61,7 @@ class BreakingRequest:
         planted()
 
 
-def original_of(name: str, result: Any, calls: list[str]) -> Callable[..., Any]:
+def original_of(name: str, shape: str, result: Any, calls: list[str]) -> Callable[..., Any]:
     def allocate_slots(self: Any, request: Any, num_new_tokens: int, num_new_computed_tokens: int = 0) -> Any:
         calls.append(name)
         return result
@@ -75,10 +78,40 @@ def original_of(name: str, result: Any, calls: list[str]) -> Callable[..., Any]:
         calls.append(name)
         return result
 
+    def cache_full_blocks_by_mask(
+        self: Any,
+        request: Any,
+        blocks: Any,
+        num_cached_blocks: int,
+        num_full_blocks: int,
+        block_size: int,
+        kv_cache_group_id: int,
+        block_mask: Any = None,
+    ) -> Any:
+        calls.append(name)
+        return result
+
+    def of_request(self: Any, request: Any) -> Any:
+        calls.append(name)
+        return result
+
+    def get_new_blocks(self: Any, num_blocks: int) -> Any:
+        calls.append(name)
+        return result
+
     def other(self: Any, *arguments: Any, **options: Any) -> Any:
         calls.append(name)
         return result
 
+    known = {
+        "cache_full_blocks": cache_full_blocks_by_mask,
+        "get_computed_blocks": of_request,
+        "free": of_request,
+        "pop_blocks_for_free": of_request,
+        "get_new_blocks": get_new_blocks,
+    }
+    if shape == SHAPES[0] and name in known:
+        return known[name]
     return {"allocate_slots": allocate_slots, "cache_full_blocks": cache_full_blocks}.get(name, other)
 
 
@@ -88,15 +121,16 @@ def arguments_of(name: str, first: Any) -> tuple[Any, ...]:
     return (first, 1) if name == "allocate_slots" else (first,)
 
 
+@pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("name", HOOKS)
 def test_the_answer_is_the_same_object(
-    name: str, place: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    name: str, place: str, shape: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     module, make = HOOKS[name]
     switch, calls, block = Switch(), [], SimpleNamespace(block_id=1)
     result: Any = [block] if name == "get_new_blocks" else ([block], 16)
-    hook = make(original_of(name, result, calls), switch)
+    hook = make(original_of(name, shape, result, calls), switch)
     start: Callable[..., Any] = planted if place == "start" else list
     probe = Probe(0 if place == "full" else 10, 16, start, copies=False)
     probe.events = Breaking()
@@ -119,6 +153,43 @@ def test_the_answer_is_the_same_object(
     if place in ("append", "length", "full", "clock"):
         assert failed, "nothing was planted"
         assert "planted" in (switch.off_reason or "")
+
+
+def plain_one(self: Any, request: Any) -> None: ...
+
+
+def plain_two(self: Any, request: Any, mask: Any = None) -> None: ...
+
+
+def with_default(self: Any, request: Any = 3) -> None: ...
+
+
+def by_keyword(self: Any, *, request: Any) -> None: ...
+
+
+@functools.wraps(plain_one)
+def wrapped(*arguments: Any, **options: Any) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("method", "names", "optional", "just"),
+    [
+        (plain_one, ("request",), 0, True),
+        (plain_one, ("other",), 0, False),
+        (plain_one, ("request", "mask"), 1, False),
+        (plain_two, ("request", "mask"), 1, True),
+        (plain_two, ("request", "mask"), 0, False),
+        (with_default, ("request",), 1, False),
+        (by_keyword, ("request",), 0, False),
+        (wrapped, ("request",), 0, False),
+        (functools.partial(plain_one), ("request",), 0, False),
+        (print, ("request",), 0, False),
+    ],
+)
+def test_which_methods_take_just_what_the_wrapper_takes(
+    method: Any, names: tuple[str, ...], optional: int, just: bool
+) -> None:
+    assert takes_just(method, *names, optional=optional) is just
 
 
 @pytest.fixture
