@@ -49,6 +49,8 @@ class ExplainedLookups:
 
     queries: float
     missed: Mapping[str, float]
+    by_adapter: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """Query and hit tokens by adapter; the base model is called ``""``."""
 
 
 @dataclass(frozen=True, slots=True)

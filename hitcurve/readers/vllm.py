@@ -160,14 +160,23 @@ class _Reader:
         return {_TIERS.get(source, source): value for source, value in by_source.items()}
 
     def _explained(self, labels: EngineLabels) -> ExplainedLookups | None:
-        queries = self._table.counter("engine_query_tokens", labels)
-        missed: dict[str, float] = {}
-        for series in self._table.series("engine_miss_tokens", labels):
+        missed = self._summed("engine_miss_tokens", "reason", labels)
+        queries = self._summed("engine_query_tokens", "adapter", labels)
+        hits = self._summed("engine_hit_tokens", "adapter", labels)
+        if not queries or missed is None or hits is None:
+            return None
+        by_adapter = {adapter: (tokens, hits[adapter]) for adapter, tokens in queries.items() if adapter in hits}
+        return ExplainedLookups(sum(queries.values()), missed, by_adapter)
+
+    def _summed(self, metric: str, label: str, labels: EngineLabels) -> dict[str, float] | None:
+        """A counter of the engine patch by one of its labels; ``None`` where a value is no count."""
+        found: dict[str, float] = {}
+        for series in self._table.series(metric, labels):
             if not is_count(series.value):
                 return None
-            reason = series.labels.get("reason", "")
-            missed[reason] = missed.get(reason, 0.0) + series.value
-        return None if queries is None else ExplainedLookups(queries, missed)
+            name = series.labels.get(label, "")
+            found[name] = found.get(name, 0.0) + series.value
+        return found
 
     def _by_source(self, metric: str, labels: EngineLabels) -> dict[str, float] | None:
         found = self._table.series(metric, labels)

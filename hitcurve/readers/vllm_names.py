@@ -43,6 +43,7 @@ _UNPREFIXED: Final = {
     "hitcurve_engine_resets_total": "engine_resets",
     "hitcurve_engine_evicted_blocks_total": "engine_evicted_blocks",
     "hitcurve_engine_query_tokens_total": "engine_query_tokens",
+    "hitcurve_engine_hit_tokens_total": "engine_hit_tokens",
     "hitcurve_engine_miss_tokens_total": "engine_miss_tokens",
 }
 

@@ -13,7 +13,7 @@ from hitcurve.sample import EngineSample
 __all__ = ["as_document"]
 
 NOT_AVAILABLE: Final = "not available from this source"
-"""No engine's page tells hit rates of single adapters: every series carries the base model."""
+"""No engine's own series tell hit rates of single adapters: each carries the base model. The engine patch does."""
 
 
 def as_document(replay: Replay) -> dict[str, Any]:
@@ -155,7 +155,7 @@ def _facts(samples: tuple[EngineSample, ...]) -> dict[str, Any]:
         "min_reusable_prefix_tokens": common(lambda sample: sample.min_reusable_prefix_tokens),
         "running_adapters": sorted({name for one in active for name in one.running}) if active else None,
         "waiting_adapters": sorted({name for one in active for name in one.waiting}) if active else None,
-        "adapter_hit_rates": NOT_AVAILABLE if active else None,
+        "adapter_hit_rates": _adapter_hit_rates(samples) or (NOT_AVAILABLE if active else None),
         "max_adapters": max((one.max_adapters or 0 for one in active), default=0) or None,
         "requests_running": total(lambda sample: sample.running),
         "requests_waiting": total(lambda sample: sample.waiting),
@@ -164,3 +164,13 @@ def _facts(samples: tuple[EngineSample, ...]) -> dict[str, Any]:
         "counter": common(lambda sample: sample.lookups.spelling if sample.lookups else None),
         "source_unit": common(lambda sample: sample.lookups.unit if sample.lookups else None),
     }
+
+
+def _adapter_hit_rates(samples: tuple[EngineSample, ...]) -> dict[str, float | None]:
+    """Since start, by the counters of the engine patch; the base model is called ``""``."""
+    totals: dict[str, tuple[float, float]] = {}
+    for sample in samples:
+        for adapter, (queries, hits) in (sample.explained.by_adapter if sample.explained else {}).items():
+            before = totals.get(adapter, (0.0, 0.0))
+            totals[adapter] = (before[0] + queries, before[1] + hits)
+    return {adapter: hit_rate(*total) for adapter, total in sorted(totals.items())}

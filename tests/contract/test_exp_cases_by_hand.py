@@ -55,6 +55,18 @@ def test_36_a_hit_rate_per_adapter_is_not_invented(replayed: Record) -> None:
     assert replayed(counters(1000, 500))["facts"]["adapter_hit_rates"] is None
 
 
+def test_36_the_counters_of_the_engine_patch_tell_it(replayed: Record) -> None:
+    labels = 'engine="0",model_name="acme/tiny-7b",adapter="{}"'
+    patch = "".join(
+        f"hitcurve_engine_{name}_tokens_total{{{labels.format(adapter)}}} {value}\n"
+        for adapter, numbers in (("", (400, 100)), ("chat", (600, 540)), ("idle", (0, 0)))
+        for name, value in zip(("query", "hit"), numbers, strict=True)
+    )
+    info = 'vllm:lora_requests_info{max_lora="4",running_lora_adapters="chat",waiting_lora_adapters=""} 1.7e9\n'
+    facts = replayed(counters(1000, 640) + info + patch)["facts"]
+    assert facts["adapter_hit_rates"] == {"": 0.25, "chat": 0.9, "idle": None}
+
+
 def test_37_a_reused_multiprocess_directory(replayed: Record) -> None:
     """Counters went on over a restart; a gauge of the dead process stayed beside that of the living one."""
     before = (

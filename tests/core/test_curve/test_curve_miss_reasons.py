@@ -116,9 +116,10 @@ def test_reasons_are_read_over_all_adapters_of_an_engine() -> None:
             lines.append(
                 f'hitcurve_engine_query_tokens_total{{{own},adapter="{adapter}"}} {tokens * (engine + 1)}'
             )
+            lines.append(f'hitcurve_engine_hit_tokens_total{{{own},adapter="{adapter}"}} {tokens * engine}')
             lines.append(f'hitcurve_engine_miss_tokens_total{{{own},adapter="{adapter}",reason="tail"}} {tokens}')
     lines.append(f'hitcurve_engine_miss_tokens_total{{{labels.format(1)},adapter="",reason="reset"}} 5')
     first, second = read_page("".join(f"{line}\n" for line in lines), None, at_s=0.0, monotonic_s=0.0)
-    assert first.explained == ExplainedLookups(30, {"tail": 30})
-    assert second.explained == ExplainedLookups(60, {"tail": 30, "reset": 5})
+    assert first.explained == ExplainedLookups(30, {"tail": 30}, {"": (10, 0), "a": (20, 0)})
+    assert second.explained == ExplainedLookups(60, {"tail": 30, "reset": 5}, {"": (20, 10), "a": (40, 20)})
     assert (first.labels, first.engine) == ({"engine": "0", "model_name": "m"}, "0")
