@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from hitcurve.doctor.checks.where import name_of
+from hitcurve.doctor.checks.where import is_vllm, name_of
 from hitcurve.doctor.findings import Check, Finding, Fleet, NotJudged, Said
 from hitcurve.doctor.observed import Replica
 
@@ -21,7 +21,9 @@ _SPANS_DROPPED: Final = "hitcurve_engine_dropped_spans_total"
 def _loaded(fleet: Fleet) -> Iterator[Said]:
     for replica, engine in fleet.engines():
         here, patch = (name_of(replica, engine),), engine.patch
-        if _ACTIVE not in patch:
+        if not is_vllm(engine):
+            yield NotJudged(here, "vLLM, which the engine patch is for")
+        elif _ACTIVE not in patch:
             plugins = replica.process.environment.get("VLLM_PLUGINS") if replica.process else None
             left_out = plugins is not None and "hitcurve" not in plugins.split(",")
             yield Finding(

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from hitcurve.doctor.checks.where import name_of
+from hitcurve.doctor.checks.where import is_vllm, name_of
 from hitcurve.doctor.findings import Check, Finding, Fleet, NotJudged, Said
 from hitcurve.doctor.observed import Engine
 
@@ -70,13 +70,16 @@ def _preemptions(fleet: Fleet) -> Iterator[Said]:
                 here,
                 f"{preempted:.0f} preemptions in {requests:.0f} requests since the start: running requests alone "
                 "outgrow the pool, and nothing stays cached",
-                f"lower --max-num-seqs, or {_how_to_grow(engine)}",
+                f"lower {'--max-num-seqs' if is_vllm(engine) else '--max-running-requests'}, or "
+                f"{_how_to_grow(engine)}",
                 {"preemptions_per_request": share},
             )
 
 
 def _how_to_grow(engine: Engine) -> str:
     """Advice that does not ask for what is already so."""
+    if not is_vllm(engine):
+        return "raise --mem-fraction-static, or use a smaller model or more GPUs"
     used = _number(engine.config.get("gpu_memory_utilization"))
     override = engine.config.get("num_gpu_blocks_override")
     if override not in (None, "None"):

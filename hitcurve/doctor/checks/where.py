@@ -1,8 +1,8 @@
-"""Names that findings use."""
+"""Which engine a finding is about, and of which kind it is."""
 
 from hitcurve.doctor.observed import Engine, Replica
 
-__all__ = ["name_of"]
+__all__ = ["is_vllm", "name_of"]
 
 
 def name_of(replica: Replica, engine: Engine) -> str:
@@ -10,3 +10,9 @@ def name_of(replica: Replica, engine: Engine) -> str:
     if len(replica.engines) == 1:
         return replica.name
     return f"{replica.name} engine {engine.sample.engine}"
+
+
+def is_vllm(engine: Engine) -> bool:
+    """Whether advice for vLLM fits it: engines of other kinds name their counters otherwise."""
+    lookups = engine.sample.lookups
+    return lookups is None or "vllm" in lookups.spelling

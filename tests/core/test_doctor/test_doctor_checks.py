@@ -145,6 +145,16 @@ def test_advice_never_asks_for_what_is_already_so(settings: dict[str, str], advi
     assert advice in only_finding("preemptions", replica(engine=crowded)).cure
 
 
+def test_sglang_gets_its_own_options_and_no_patch_for_vllm() -> None:
+    lookups = LookupCounters(100_000, 60_000, spelling="sglang:realtime_tokens_total")
+    engine = Engine(replace(SAMPLE, lookups=lookups, preemptions=4.0))
+    cure = "lower --max-running-requests, or raise --mem-fraction-static, or use a smaller model or more GPUs"
+    assert only_finding("preemptions", replica(engine=engine)).cure == cure
+    assert said("patch-loaded", replica(engine=engine)) == [
+        NotJudged(("a",), "vLLM, which the engine patch is for")
+    ]
+
+
 def test_the_gain_of_a_larger_pool_is_a_number_where_the_patch_knows_it() -> None:
     pools = {"0.5": 30_000.0, "1": 60_000.0, "1.5": 65_000.0, "2": 70_000.0}
     engine = patched({"capacity": 8_000.0}, pools, pool_curve_query_tokens_total=100_000.0)
