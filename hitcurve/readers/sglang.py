@@ -6,6 +6,7 @@ yet prints no ``prefill_cache``: that one is 0, since both modes are counted at 
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
 from typing import Final
@@ -62,23 +63,52 @@ def read_sglang(page: Page, *, at_s: float, monotonic_s: float) -> tuple[EngineS
         if printed in page.series:
             metrics.setdefault(metric, page.series[printed])
     table = MetricTable(metrics, _SPLIT_BY)
-    engines = table.engines(_identifying(metrics))
+    engines = _engines(table, metrics)
     ids = engine_ids(engines) if engines else ()
-    own_evictions = _has_evictions_of_each(table, metrics, len(engines))
+    evictions_told = _has_evictions_of_each(metrics, len(engines))
+    names = {name for labels in engines for name in labels}
+    telling = frozenset(name for name in names if len({labels.get(name) for labels in engines}) > 1)
     return tuple(
-        _sample(page, table, engine, labels, own_evictions=own_evictions, at_s=at_s, monotonic_s=monotonic_s)
+        _sample(
+            page,
+            _Own(table, labels, telling),
+            engine,
+            evictions_told=evictions_told,
+            at_s=at_s,
+            monotonic_s=monotonic_s,
+        )
         for engine, labels in zip(ids, engines, strict=True)
     )
 
 
-def _identifying(metrics: Mapping[str, object]) -> tuple[str, ...]:
-    for lookups in ("realtime_tokens", "cached_tokens"):
-        if lookups in metrics:
-            return (lookups,)
-    return () if "prompt_tokens" in metrics else _UNUSED
+def _engines(table: MetricTable, metrics: Mapping[str, object]) -> list[EngineLabels]:
+    """Those that count tokens, and ranks beside them that served nothing yet."""
+    if "realtime_tokens" in metrics:
+        counting = table.engines(("realtime_tokens",))
+        kinds = {frozenset(labels) for labels in counting}
+        unused = [labels for labels in table.engines(_UNUSED) if frozenset(labels) in kinds]
+        return [*counting, *(labels for labels in unused if labels not in counting)]
+    if "cached_tokens" in metrics:
+        return table.engines(("cached_tokens",))
+    return [] if "prompt_tokens" in metrics else table.engines(_UNUSED)
 
 
-def _has_evictions_of_each(table: MetricTable, metrics: Mapping[str, tuple[Series, ...]], engines: int) -> bool:
+@dataclass(frozen=True, slots=True)
+class _Own:
+    """What belongs to one engine of a page: of several only series that say so by the labels that tell them apart.
+
+    The API server counts requests and prompt tokens of all ranks together, without ``dp_rank``.
+    """
+
+    table: MetricTable
+    labels: EngineLabels
+    telling: frozenset[str]
+
+    def series(self, metric: str) -> list[Series]:
+        return [one for one in self.table.series(metric, self.labels) if self.telling <= one.labels.keys()]
+
+
+def _has_evictions_of_each(metrics: Mapping[str, tuple[Series, ...]], engines: int) -> bool:
     """Whether evictions are told rank by rank: older versions print the sum of all ranks, and replicas without
     data-parallel attention share ``dp_rank="0"``."""
     ranks = [series.labels for series in metrics.get("evicted_tokens", ())]
@@ -88,51 +118,44 @@ def _has_evictions_of_each(table: MetricTable, metrics: Mapping[str, tuple[Serie
 
 
 def _sample(
-    page: Page,
-    table: MetricTable,
-    engine: str,
-    labels: EngineLabels,
-    *,
-    own_evictions: bool,
-    at_s: float,
-    monotonic_s: float,
+    page: Page, own: _Own, engine: str, *, evictions_told: bool, at_s: float, monotonic_s: float
 ) -> EngineSample:
-    served = _served(table, labels)
-    lookups = _realtime(table, labels)
+    served = _served(own)
+    lookups = _realtime(own)
     if lookups is None and served is not None:
-        spelling = table.series("prompt_tokens", labels)[0].name
+        spelling = own.series("prompt_tokens")[0].name
         lookups = LookupCounters(served.prompt_tokens, served.cached_tokens, spelling=spelling)
-    if lookups is None and _is_unused(table, labels):
-        lookups = LookupCounters(0.0, 0.0, spelling=_spelling_beside(table.series("token_usage", labels)))
+    if lookups is None and _is_unused(own):
+        lookups = LookupCounters(0.0, 0.0, spelling=_spelling_beside(own.series("token_usage")))
     repeated = lookups is not None and lookups.spelling in page.repeated
-    page_size, evicted = _whole(table, "page_size", labels), _one_rank_sum(table, "evicted_tokens", labels)
+    page_size = _whole(own, "page_size")
     return EngineSample(
         engine=engine,
         at_s=at_s,
         monotonic_s=monotonic_s,
-        labels=labels,
+        labels=own.labels,
         lookups=lookups,
         served=served,
-        tier_hits=_split(table, "cached_tokens", "cache_source", labels),
-        requests=_one_rank_sum(table, "time_to_first_token_seconds_count", labels),
-        ttft_seconds=_one_rank_sum(table, "time_to_first_token_seconds_sum", labels),
-        kv_usage=_one_rank_gauge(table, "token_usage", labels),
-        preemptions=_one_rank_sum(table, "num_retracted_requests", labels),
-        evictions=evicted / page_size if own_evictions and evicted is not None and page_size else None,
-        running=_one_rank_gauge(table, "num_running_reqs", labels),
-        waiting=_one_rank_gauge(table, "num_queue_reqs", labels),
+        tier_hits=_split(own, "cached_tokens", "cache_source"),
+        requests=_one_rank_sum(own, "time_to_first_token_seconds_count"),
+        ttft_seconds=_one_rank_sum(own, "time_to_first_token_seconds_sum"),
+        kv_usage=_one_rank_gauge(own, "token_usage"),
+        preemptions=_one_rank_sum(own, "num_retracted_requests"),
+        evictions=_evicted_pages(own, page_size) if evictions_told else None,
+        running=_one_rank_gauge(own, "num_running_reqs"),
+        waiting=_one_rank_gauge(own, "num_queue_reqs"),
         block_size=page_size,
-        pool_blocks=_whole(table, "num_pages", labels),
-        capacity_tokens=_whole(table, "max_total_num_tokens", labels),
+        pool_blocks=_whole(own, "num_pages"),
+        capacity_tokens=_whole(own, "max_total_num_tokens"),
         min_reusable_prefix_tokens=page_size,
         flags=(flags.DUPLICATE_SERIES,) if repeated else (),
     )
 
 
-def _is_unused(table: MetricTable, labels: EngineLabels) -> bool:
+def _is_unused(own: _Own) -> bool:
     """Whether nothing was served yet: no counter is there, and nothing runs that would come to one."""
-    counted = any(table.series(name, labels) for name in (*_COUNTERS, "time_to_first_token_seconds_count"))
-    return not counted and _one_rank_gauge(table, "num_running_reqs", labels) == 0.0
+    counted = any(own.series(name) for name in (*_COUNTERS, "time_to_first_token_seconds_count"))
+    return not counted and _one_rank_gauge(own, "num_running_reqs") == 0.0
 
 
 def _spelling_beside(found: list[Series]) -> str:
@@ -141,45 +164,50 @@ def _spelling_beside(found: list[Series]) -> str:
     return LOOKED_FOR.replace(":", "_") if rewritten else LOOKED_FOR
 
 
-def _realtime(table: MetricTable, labels: EngineLabels) -> LookupCounters | None:
-    modes = _split(table, "realtime_tokens", "mode", labels)
+def _realtime(own: _Own) -> LookupCounters | None:
+    modes = _split(own, "realtime_tokens", "mode")
     if modes is None:
         return None
     hits, computed = modes.get("prefill_cache", 0.0), modes.get("prefill_compute", 0.0)
-    spelling = table.series("realtime_tokens", labels)[0].name
-    return LookupCounters(hits + computed, hits, spelling=spelling)
+    return LookupCounters(hits + computed, hits, spelling=own.series("realtime_tokens")[0].name)
 
 
-def _served(table: MetricTable, labels: EngineLabels) -> ServedCounters | None:
-    prompt = _one_rank_sum(table, "prompt_tokens", labels)
-    cached = _split(table, "cached_tokens", "cache_source", labels)
+def _served(own: _Own) -> ServedCounters | None:
+    prompt = _one_rank_sum(own, "prompt_tokens")
+    cached = _split(own, "cached_tokens", "cache_source")
     if prompt is None or cached is None:
         return None
     return ServedCounters(prompt, sum(cached.values()))
 
 
-def _split(table: MetricTable, metric: str, label: str, labels: EngineLabels) -> Mapping[str, float] | None:
-    found = _lowest_ranks(table.series(metric, labels))
-    values = {series.labels.get(label, ""): series.value for series in found}
+def _evicted_pages(own: _Own, page_size: int | None) -> float | None:
+    tokens = [one.value for one in _lowest_ranks(own.table.series("evicted_tokens", own.labels))]
+    if not tokens or not page_size or not all(map(is_count, tokens)):
+        return None
+    return sum(tokens) / page_size
+
+
+def _split(own: _Own, metric: str, label: str) -> Mapping[str, float] | None:
+    values = {series.labels.get(label, ""): series.value for series in _lowest_ranks(own.series(metric))}
     if not values or not all(map(is_count, values.values())):
         return None
     return values
 
 
-def _one_rank_sum(table: MetricTable, metric: str, labels: EngineLabels) -> float | None:
-    values = [series.value for series in _lowest_ranks(table.series(metric, labels))]
+def _one_rank_sum(own: _Own, metric: str) -> float | None:
+    values = [series.value for series in _lowest_ranks(own.series(metric))]
     if not values or not all(map(is_count, values)):
         return None
     return sum(values)
 
 
-def _one_rank_gauge(table: MetricTable, metric: str, labels: EngineLabels) -> float | None:
-    values = [series.value for series in _lowest_ranks(table.series(metric, labels))]
+def _one_rank_gauge(own: _Own, metric: str) -> float | None:
+    values = [series.value for series in _lowest_ranks(own.series(metric))]
     return values[0] if len(values) == 1 and is_plausible(values[0]) else None
 
 
-def _whole(table: MetricTable, metric: str, labels: EngineLabels) -> int | None:
-    value = _one_rank_gauge(table, metric, labels)
+def _whole(own: _Own, metric: str) -> int | None:
+    value = _one_rank_gauge(own, metric)
     return int(value) if value is not None and value > 0 and value == int(value) else None
 
 

@@ -124,3 +124,28 @@ def test_evictions_that_belong_to_no_single_engine_are_unknown() -> None:
     lines = pool_page(f'{RADIX},dp_rank="0",tp_rank="0"', *(f'{LABELS},dp_rank="{rank}"' for rank in (0, 1)))
     both = read_page("".join(line + "\n" for line in lines), None, at_s=7.0, monotonic_s=8.0)
     assert [(one.engine, one.evictions) for one in both] == [("0", None), ("1", None)]
+
+
+def test_requests_of_all_ranks_together_belong_to_no_single_one() -> None:
+    """The API server counts them without ``dp_rank``; an engine alone on its page has them all."""
+    counted = [
+        'sglang:time_to_first_token_seconds_count{model_name="m"} 30',
+        'sglang:prompt_tokens_total{model_name="m"} 200',
+        'sglang:cached_tokens_total{cache_source="device",model_name="m"} 80',
+    ]
+    ranks = [realtime(NAME, f'{LABELS},dp_rank="{rank}",tp_rank="{rank}"', 40, 60) for rank in (0, 1)]
+    alone = sample(*ranks[0], *counted)
+    assert (alone.requests, alone.served, alone.tier_hits) == (30, ServedCounters(200, 80), {"device": 80})
+    page = "".join(f"{line}\n" for line in (*ranks[0], *ranks[1], *counted))
+    for one in read_page(page, None, at_s=7.0, monotonic_s=8.0):
+        assert one.lookups == LookupCounters(100, 40, spelling=NAME)
+        assert (one.requests, one.served, one.tier_hits) == (None, None, None)
+
+
+def test_a_rank_that_served_nothing_yet_is_there_beside_one_that_did() -> None:
+    ranks = [f'{LABELS},dp_rank="{rank}",tp_rank="{rank}"' for rank in (0, 1)]
+    gauges = [f"sglang:{name}{{{labels}}} 0" for labels in ranks for name in ("token_usage", "num_running_reqs")]
+    odd = f'sglang:token_usage{{{LABELS},somebody="else",tp_rank="0"}} 0'
+    page = "".join(f"{line}\n" for line in (*realtime(NAME, ranks[1], 40, 60), *gauges, odd))
+    found = {one.engine: one.lookups for one in read_page(page, None, at_s=7.0, monotonic_s=8.0)}
+    assert found == {"0": LookupCounters(0, 0, spelling=NAME), "1": LookupCounters(100, 40, spelling=NAME)}
