@@ -1,6 +1,6 @@
 """A replay for people: a table of engines per target, then what happened to it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -12,7 +12,7 @@ from hitcurve.curve import Episode
 from hitcurve.flags import ALL_FLAGS
 from hitcurve.monitor import total_interval
 from hitcurve.reading import UNHEALTHY_STATES, CurveState, Interval
-from hitcurve.replay.history import EngineHistory
+from hitcurve.replay.history import EngineHistory, TargetHistory
 from hitcurve.replay.run import Replay, ReplayedTarget
 from hitcurve.replay.sparkline import sparkline
 
@@ -20,6 +20,7 @@ __all__ = ["print_replay"]
 
 
 _UNIX_TIME_S: Final = 1e9
+_NO_VALUE: Final = "no value"
 _NUMBERS: Final = ("hit rate", "tokens looked up", "restarts")
 
 
@@ -35,6 +36,8 @@ def print_replay(replay: Replay, console: Console) -> None:
             console.print("  [red]no page was readable[/]")
         for at_s, event in _events(target):
             console.print(f"  {_moment(at_s)}  {event}", soft_wrap=True)
+    if len(replay.targets) > 1:
+        console.print(f"\nall targets: hit rate {_rate(replay.fleet)}, {_volume(replay.fleet)} tokens looked up")
 
 
 def _engines(target: ReplayedTarget) -> Table:
@@ -43,26 +46,33 @@ def _engines(target: ReplayedTarget) -> Table:
         table.add_column(column, justify="right" if column in _NUMBERS else "left", overflow="fold")
     for engine, history in target.history.engines.items():
         table.add_row(escape(engine), *_cells(history))
+    if len(target.history.engines) > 1:
+        table.add_row("all", *_cells(target.history), style="bold")
     return table
 
 
-def _cells(history: EngineHistory) -> tuple[str, ...]:
-    volume = sum(interval.queries or 0.0 for interval in history.intervals)
+def _cells(history: EngineHistory | TargetHistory) -> tuple[str, ...]:
     return (
         _state(history.states.last),
-        _rate(_whole(history)),
-        f"{volume:,.0f}",
+        _rate(history.intervals),
+        _volume(history.intervals),
         str(sum(interval.restarts for interval in history.intervals)),
         sparkline(history.intervals),
     )
 
 
-def _whole(history: EngineHistory) -> Interval | None:
-    return total_interval(interval for interval in history.intervals if interval.queries is not None)
+def _whole(intervals: Sequence[Interval]) -> Interval | None:
+    return total_interval(interval for interval in intervals if interval.queries is not None)
 
 
-def _rate(interval: Interval | None) -> str:
-    return "no value" if interval is None or interval.hit_rate is None else f"{interval.hit_rate:.3f}"
+def _rate(intervals: Sequence[Interval]) -> str:
+    whole = _whole(intervals)
+    return _NO_VALUE if whole is None or whole.hit_rate is None else f"{whole.hit_rate:.3f}"
+
+
+def _volume(intervals: Sequence[Interval]) -> str:
+    whole = _whole(intervals)
+    return _NO_VALUE if whole is None or whole.queries is None else f"{whole.queries:,.0f}"
 
 
 def _state(state: CurveState | None) -> str:
