@@ -64,3 +64,19 @@ def test_every_test_named_is_there(repository: Path) -> None:
     }
     assert len(named) > 20
     assert sorted((page, path) for page, path in named if not (repository / path).exists()) == []
+
+
+LINK = re.compile(r"\]\(([^)\s#]+)(?:#[^)]*)?\)")
+FENCED = re.compile(r"```.*?```", re.DOTALL)
+
+
+def test_every_file_linked_is_there_without_the_site(repository: Path) -> None:
+    """Whoever reads the pages where the sources are has no pages that the site generates."""
+    dead = []
+    for page in [*pages(repository), *(repository / "dashboards").glob("preview/*.md")]:
+        if page.suffix != ".md":
+            continue
+        text = FENCED.sub("", page.read_text(encoding="utf-8"))
+        links = [link for link in LINK.findall(text) if "://" not in link and not link.startswith("mailto:")]
+        dead += [f"{page.relative_to(repository)}: {link}" for link in links if not (page.parent / link).exists()]
+    assert dead == []
