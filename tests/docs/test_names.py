@@ -8,6 +8,8 @@ from hitcurve_dashboards.names import known_metrics
 METRIC = re.compile(r"(?<![:/\w-])hitcurve_[a-z0-9_]+[a-z0-9]\b(?!\.\w|[:/*]|_)")
 VARIABLE = re.compile(r"\bHITCURVE_[A-Z_]+[A-Z]\b(?!_)")
 TEST = re.compile(r"\btests/[\w/]+\.\w+")
+LINK = re.compile(r"\]\(([^)\s#]+)(?:#[^)]*)?\)")
+FENCED = re.compile(r"```.*?```", re.DOTALL)
 NOT_METRICS = {
     *("hitcurve_engine", "hitcurve_simulator", "hitcurve_exporter", "hitcurve_loadtests", "hitcurve_chaos"),
     *("hitcurve_dashboards", "hitcurve_version"),
@@ -64,10 +66,6 @@ def test_every_test_named_is_there(repository: Path) -> None:
     }
     assert len(named) > 20
     assert sorted((page, path) for page, path in named if not (repository / path).exists()) == []
-
-
-LINK = re.compile(r"\]\(([^)\s#]+)(?:#[^)]*)?\)")
-FENCED = re.compile(r"```.*?```", re.DOTALL)
 
 
 def test_every_file_linked_is_there_without_the_site(repository: Path) -> None:
