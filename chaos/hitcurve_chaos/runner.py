@@ -41,6 +41,8 @@ from hitcurve_chaos.watch import Watch
 __all__ = ["Results", "Tools", "plan", "run_planned", "run_scenarios"]
 
 _MARGIN_S = 60.0
+_MOST_AGAIN_S = 600.0
+"""How much longer a load is made where the plan is repeated; then another one is started."""
 _UNKNOWN_BLOCK_TOKENS = 64
 
 
@@ -128,24 +130,30 @@ class _Run:
     results: Results
     active: ActiveScenario | None
     _background: RunningLoad | None = None
+    _background_ends_s: float = 0.0
+    _until_s: float | None = None
     _capabilities: Capabilities | None = None
     _begun: int = 0
 
     def all(self, planned: Planned, until_s: float | None) -> None:
-        """Every scenario once, or again and again until ``until_s``."""
+        """Every scenario once, or again and again until ``until_s``, as long as one can be begun."""
+        self._until_s = until_s
         while True:
+            before = len(self.results.verdicts)
             for place, (scenario, settings) in enumerate(planned):
                 rest = planned[place:]
                 self._begun += 1
                 # What may not be started is judged, not skipped.
-                asked = scenario.needs and self._why_not_started() is None
-                reason = self.capabilities.lack(scenario.needs) if asked else None
+                may_start = self._why_not_started() is None
+                reason = self.capabilities.lack(scenario.needs) if may_start else None
                 if reason is not None:
                     self._skip(scenario, reason)
                     continue
-                self._prepare_load(scenario, rest)
+                if may_start:
+                    self._prepare_load(scenario, settings, rest)
                 self.scenario(scenario, settings)
-            if until_s is None or self.tools.clock.now() >= until_s:
+            nothing_more = len(self.results.verdicts) == before or self._why_not_started() is not None
+            if until_s is None or nothing_more or self.tools.clock.now() >= until_s:
                 return
 
     @property
@@ -162,18 +170,23 @@ class _Run:
         JournalFile(self.folder, self.tools.clock).write(scenario.name, "scenario_skipped", reason=reason)
         self.progress.step(scenario.name, f"skipped: {reason}")
 
-    def _prepare_load(self, scenario: Scenario, rest: Planned) -> None:
-        if not scenario.under_load:
+    def _prepare_load(self, scenario: Scenario, settings: Settings, rest: Planned) -> None:
+        ends_s = self.tools.clock.now() + _longest_s(settings)
+        if not scenario.under_load or self._load_problem() is not None or ends_s > self._background_ends_s:
             self.stop_background()
-        elif self._background is None:
-            self.start_background([(s, settings) for s, settings in rest if s.under_load])
+        if scenario.under_load and self._background is None:
+            self.start_background([settings for s, settings in rest if s.under_load])
 
-    def start_background(self, planned: Planned) -> None:
+    def start_background(self, settings: Sequence[Settings]) -> None:
+        """Long enough for scenarios with these settings, and not much longer: a killed run leaves it behind."""
         if not self.target.load:
             self.progress.step("load", "the target file names no load; the traffic of others is watched")
             return
-        longest_s = sum(s["baseline_within"] + s["hold"] + s["recover_within"] + _MARGIN_S for _, s in planned)
+        now_s = self.tools.clock.now()
+        again_s = 0.0 if self._until_s is None else self._until_s - now_s
+        longest_s = sum(map(_longest_s, settings)) + min(max(again_s, 0.0), _MOST_AGAIN_S)
         self.progress.step("load", "starting the background load")
+        self._background_ends_s = now_s + longest_s
         self._background = self.loads.start(BACKGROUND, {**self.target.load, "duration": longest_s})
 
     def stop_background(self) -> None:
@@ -272,3 +285,9 @@ class _Run:
             )
 
         return make
+
+
+def _longest_s(settings: Settings) -> float:
+    """How long a scenario under load may take."""
+    times: float = settings["baseline_within"] + settings["hold"] + settings["recover_within"]
+    return times + _MARGIN_S

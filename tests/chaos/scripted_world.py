@@ -71,6 +71,7 @@ class ScriptedWorld:
     _evicted: float = 0.0
     _total: tuple[float, float] = (0.0, 0.0)
     _resets: int = 0
+    _ends_s: dict[str, float] = field(default_factory=dict)
     _sends_from_s: dict[str, float] = field(default_factory=dict)
 
     # The clock.
@@ -124,6 +125,7 @@ class ScriptedWorld:
         self.interrupt(f"start {name}")
         self.running[name] = dict(settings)
         self.started.append((name, dict(settings)))
+        self._ends_s[name] = self.now_s + settings["duration"]
         self._sends_from_s[name] = self.now_s + (0.0 if name == "background" else self.load_start_s)
         return StandInLoad(self, name)
 
@@ -253,7 +255,8 @@ class StandInLoad:
     name: str
 
     def problem(self) -> str | None:
-        return None if self.name in self.world.running else f"the load '{self.name}' ended"
+        lives = self.name in self.world.running and self.world.now_s < self.world._ends_s[self.name]
+        return None if lives else f"the load '{self.name}' ended"
 
     def await_effect(self) -> None:
         if self.world.load_start_s:

@@ -155,6 +155,48 @@ def test_a_plan_is_repeated_until_its_time_is_over(scripted: ModuleType, world: 
     assert [name for name, _ in world.started] == ["background"], "one load for all of them"
 
 
+def test_no_load_ends_in_the_middle_of_a_repeated_plan(scripted: ModuleType, world: Any) -> None:
+    target, tools = scripted.target_at("http://127.0.0.1:1"), scripted.tools_of(world)
+    planned = plan(["reset-prefix-cache"], SETTINGS)
+    results = run_planned(target, planned, world.folder, 7, tools=tools, until_s=world.now() + 900)
+    assert {(verdict.verdict, *verdict.problems) for verdict in results.verdicts} == {("ok",)}
+    lasted_s = [settings["duration"] for name, settings in world.started if name == "background"]
+    # A killed run leaves it behind for so long.
+    assert len(lasted_s) > 1
+    assert max(lasted_s) <= sum(SETTINGS.values()) + 60 + 600
+
+
+@pytest.mark.parametrize(
+    ("scenario", "trouble"),
+    [("core-kill", {}), ("lora-churn", {"unload_adapter_status": 500})],
+    ids=["everything is skipped", "the system is not restored"],
+)
+def test_a_plan_of_which_nothing_can_be_begun_any_more_is_not_repeated(
+    scripted: ModuleType, world: Any, scenario: str, trouble: dict[str, Any]
+) -> None:
+    for name, value in trouble.items():
+        assert hasattr(world, name)
+        setattr(world, name, value)
+    target, tools = scripted.target_at("http://127.0.0.1:1"), scripted.tools_of(world)
+    planned = plan([scenario], SETTINGS)
+    results = run_planned(target, planned, world.folder, 7, tools=tools, until_s=world.now() + 10**6)
+    assert len(results.verdicts) + len(results.skipped) == 1
+
+
+def test_a_load_that_ended_is_started_again_for_the_next_scenario(scripted: ModuleType, world: Any) -> None:
+    def end_the_load(step: str) -> None:
+        if step.startswith("send POST") and "reset_prefix_cache" in step and len(world.started) == 1:
+            world.running.pop("background", None)
+
+    world.interrupt = end_the_load
+    target, tools = scripted.target_at("http://127.0.0.1:1"), scripted.tools_of(world)
+    planned = plan(["reset-prefix-cache", "lora-churn"], SETTINGS)
+    results = run_planned(target, planned, world.folder, 7, tools=tools)
+    assert [verdict.verdict for verdict in results.verdicts] == ["invalid", "ok"]
+    assert "the load 'background' ended" in results.verdicts[0].problems
+    assert [name for name, _ in world.started if name == "background"] == ["background"] * 2
+
+
 JUDGED = [
     Judgement("wrong_outputs", 1, False, "answers that differ: 1, expected at most 0 (tolerance at_most)"),
     Judgement("recovery_s", 1.5, True, "seconds: 1.5"),
