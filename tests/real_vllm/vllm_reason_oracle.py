@@ -258,6 +258,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--ghosts", type=float, help="keys remembered per block; the patch's default unless given")
     parser.add_argument("--gone-keys", type=int, help="of older ones; the patch's default unless given")
+    parser.add_argument("--by-tokens", action="store_true", help="as with an engine whose hashes are not known")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         outcomes = Path(folder) / "outcomes.jsonl"
@@ -272,6 +273,9 @@ def main() -> None:
         hooks = plugin.hooks()
         assert hooks is not None
         (recorder,) = hooks.recorders
+        if not options.by_tokens:
+            # As the hook into the scheduler's constructor does, which there is none of here.
+            recorder.describe({"hash_algorithm": "sha256"})
         while traffic.counts["requests"] < options.requests:
             traffic.step()
             if traffic.counts["requests"] % FLUSH_EVERY == 0:

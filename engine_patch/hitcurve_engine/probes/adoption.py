@@ -10,6 +10,7 @@ __all__ = [
     "CacheShape",
     "describe_cache",
     "describe_engine",
+    "hash_root",
     "hash_root_fingerprint",
     "pool_of",
     "vllm_span_attributes",
@@ -85,17 +86,23 @@ def describe_engine(scheduler: Any) -> dict[str, Any]:
         "engine_index": index,
         "model_name": name,
         "traces_endpoint": getattr(getattr(config, "observability_config", None), "otlp_traces_endpoint", None),
+        "hash_algorithm": getattr(getattr(config, "cache_config", None), "prefix_caching_hash_algo", None),
         "has_connector": getattr(scheduler, "connector", None) is not None,
     }
+
+
+def hash_root() -> Any:
+    """What block hashes begin with: bytes, up to vLLM 0.10.1 an int; ``None`` before vLLM has drawn it, or where
+    it keeps it elsewhere."""
+    return getattr(sys.modules.get("vllm.v1.core.kv_cache_utils"), "NONE_HASH", None)
 
 
 def hash_root_fingerprint() -> str | None:
     """Eight digits that tell whether two engines begin their block hashes alike, and nothing of any content.
 
-    ``None`` before vLLM has drawn the root, or where it keeps it elsewhere.
+    ``None`` where the root is not known.
     """
-    module = sys.modules.get("vllm.v1.core.kv_cache_utils")
-    root = getattr(module, "NONE_HASH", None)
+    root = hash_root()
     if isinstance(root, int):
         root = root.to_bytes(max(root.bit_length() // 8 + 1, 16), "big", signed=True)
     return hashlib.sha256(root).hexdigest()[:8] if isinstance(root, bytes) else None

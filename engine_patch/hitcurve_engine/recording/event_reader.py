@@ -3,6 +3,9 @@
 What the replay needs of vLLM's objects is read here, in the engine's process but off its thread: adapter and
 stand-ins for salt and images once per request, every hash and every token once. A plain event is one of
 
+- ``(HASHING, algorithm, root)``: from now on the hashes of a request without adapter, salt and images are the
+  keys of what is in its blocks (``block_content``), and no token of it follows; ``(HASHING, None, None)``: they
+  are not, all tokens follow;
 - ``(OPENED, request_id, adapter | None, salt, image, image_keys)``: before the first event of a request that has
   any of these;
 - ``(LOOKUP, at_s, request_id, tokens, hit tokens, skipped, prefix | None, remembered, first_hash | None, hashes,
@@ -36,6 +39,7 @@ from hitcurve_engine.probes.events import (
     TAKEN,
     RawEvent,
 )
+from hitcurve_engine.recording.block_content import ContentKeys, are_plain_hashes, content_by_hashes
 from hitcurve_engine.recording.block_reading import blocks_by_group
 from hitcurve_engine.recording.known_prefixes import KnownPrefixes
 from hitcurve_engine.recording.request_reading import (
@@ -48,12 +52,13 @@ from hitcurve_engine.recording.request_reading import (
 )
 from hitcurve_engine.switch import Switch
 
-__all__ = ["MOST_ERRORS", "MOST_OPEN_REQUESTS", "OPENED", "EventReader", "PlainEvent", "UnknownShape"]
+__all__ = ["HASHING", "MOST_ERRORS", "MOST_OPEN_REQUESTS", "OPENED", "EventReader", "PlainEvent", "UnknownShape"]
 
 PlainEvent = tuple[Any, ...]
 
 OPENED: Final = 9
-"""Beside the kinds of ``probes.events``."""
+"""Beside the kinds of ``probes.events``, as ``HASHING``."""
+HASHING: Final = 10
 MOST_ERRORS: Final = 100
 """Events that may fail at one place before the patch turns itself off."""
 MOST_OPEN_REQUESTS: Final = 100_000
@@ -66,9 +71,10 @@ class UnknownShape(Exception):
 class _Sent:
     """How much of a request was sent."""
 
-    __slots__ = ("blocks", "hashes", "last_hash")
+    __slots__ = ("blocks", "hashes", "last_hash", "needs_tokens")
 
-    def __init__(self) -> None:
+    def __init__(self, needs_tokens: bool) -> None:
+        self.needs_tokens = needs_tokens
         self.hashes = 0
         self.last_hash: Any = None
         self.blocks = 0
@@ -82,6 +88,9 @@ class EventReader:
         self._shape = shape
         self._switch = switch
         self._isolated = isolated
+        self._content_keys: ContentKeys | None = None
+        self._proven = False
+        """Whether the engine was seen to hash like this."""
         self._sent: dict[str, _Sent] = {}
         self._prefixes: KnownPrefixes[bool] = KnownPrefixes()
         self._plain = PlainRequests()
@@ -96,6 +105,13 @@ class EventReader:
             GAP: self._gap,
             ADAPTER: self._adapter,
         }
+
+    def trust_hashes(self, algorithm: str | None, root: Any, into: list[PlainEvent]) -> None:
+        """The engine is said to hash like this; the first hash of a request that nothing isolates shows whether it
+        does. Without a hash that can be computed here, every token is sent."""
+        self._content_keys = content_by_hashes(algorithm, root, self._shape.hash_block_size)
+        if self._content_keys is not None and self._isolated:
+            into.append((HASHING, algorithm, self._content_keys.root))
 
     def read(self, event: RawEvent, into: list[PlainEvent]) -> None:
         """Append what becomes of an event. An own error is counted and the event dropped; too many turn it off."""
@@ -118,6 +134,8 @@ class EventReader:
         if not isinstance(hit, int) or hit < 0:
             raise UnknownShape(f"a lookup returned {type(hit).__name__} as the number of tokens found")
         sent = self._open(request, into)
+        if not self._proven and hashes and not sent.needs_tokens:
+            self._prove(sent, request, hashes[0], into)
         found = None
         if result is not None:
             found = [[block.block_id for block in blocks] for blocks in blocks_by_group(result[0])]
@@ -205,12 +223,24 @@ class EventReader:
         if sent is None:
             if len(self._sent) >= MOST_OPEN_REQUESTS:
                 del self._sent[next(iter(self._sent))]
-            sent = self._sent[request_id] = _Sent()
-            if request not in self._plain:
+            plain = request in self._plain
+            sent = self._sent[request_id] = _Sent(
+                self._isolated and not (plain and self._content_keys is not None)
+            )
+            if not plain:
                 keys = read_keys(request)
                 adapter = None if keys.adapter is None else adapter_of(request.lora_request)
                 into.append((OPENED, request_id, adapter, keys.salt, keys.image, keys.image_keys))
         return sent
+
+    def _prove(self, sent: _Sent, request: Any, first_hash: Any, into: list[PlainEvent]) -> None:
+        """Look at the first request that nothing isolates: if it is hashed otherwise, send its tokens, and all."""
+        self._proven = True
+        tokens = request.all_token_ids[: self._shape.hash_block_size]
+        if self._content_keys is not None and not are_plain_hashes(self._content_keys, tokens, first_hash):
+            self._content_keys = None
+            sent.needs_tokens = self._isolated
+            into.append((HASHING, None, None))
 
     def _prefix(self, sent: _Sent, hashes: Sequence[Any], found: int) -> tuple[Hashable | None, int]:
         """What was found, by its last hash, if it is known; else how many hashes will be."""
@@ -234,7 +264,7 @@ class EventReader:
 
     def _tokens(self, sent: _Sent, request: Any, known: int, end: int) -> tuple[int, list[int] | None]:
         start = max(sent.blocks, known)
-        if start >= end or not self._isolated:
+        if start >= end or not sent.needs_tokens:
             return start, None
         size = self._shape.block_size
         tokens: list[int] = request.all_token_ids[start * size : end * size]

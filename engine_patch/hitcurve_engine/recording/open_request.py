@@ -3,6 +3,7 @@
 from collections.abc import Hashable, Sequence
 from typing import Any
 
+from hitcurve_engine.recording.block_content import ContentKeys
 from hitcurve_engine.recording.request_reading import NOTHING_READ, RequestKeys
 from hitcurve_engine.recording.sinks import RequestContext
 
@@ -58,16 +59,16 @@ class OpenContext:
         del self.hashes[first:]
         self.hashes += hashes
 
-    def extend_content(self, first: int, tokens: Sequence[int], block_size: int) -> None:
+    def extend_content(self, first: int, tokens: Sequence[int], block_size: int, keys: ContentKeys) -> None:
         """Lengthen ``content`` by whole blocks from ``first`` on; where earlier ones are unknown, by none."""
         content = self.content
         start = len(content) - first
         if start < 0:
             return
-        parent = content[-1] if content else 0
+        parent = content[-1] if content else keys.root
         rest = iter(tokens[start * block_size :] if start else tokens)
         for block in zip(*[rest] * block_size, strict=False):
-            parent = hash((parent, block))
+            parent = keys.key_of(parent, block)
             content.append(parent)
 
     def finished(self, status: str, facts: tuple[Any, ...]) -> RequestContext:

@@ -13,7 +13,7 @@ import weakref
 from time import monotonic, sleep, thread_time, time
 from typing import Any, Final, Protocol
 
-from hitcurve_engine.probes.adoption import CacheShape, hash_root_fingerprint, vllm_span_attributes
+from hitcurve_engine.probes.adoption import CacheShape, hash_root, hash_root_fingerprint, vllm_span_attributes
 from hitcurve_engine.probes.probe import Probe
 from hitcurve_engine.recording.discovery import make_sinks
 from hitcurve_engine.recording.event_reader import EventReader, PlainEvent
@@ -145,6 +145,7 @@ class Recorder:
         target: _Target = self._host
         try:
             target = self._open_target()
+            self._tell_hashing(target)
             next_tick = monotonic() + TICK_S
             while not self._ending.is_set():
                 self._wake.wait(POLL_S)
@@ -171,6 +172,11 @@ class Recorder:
                 _log.warning("hitcurve: no process of its own for the engine patch, a thread records (%s)", error)
         self._host.open(facts, self._make_sinks)
         return self._host
+
+    def _tell_hashing(self, target: _Target) -> None:
+        told: list[PlainEvent] = []
+        self._reader.trust_hashes(self._facts.get("hash_algorithm"), hash_root(), told)
+        target.take(told)
 
     def _drain(self, target: _Target) -> None:
         events, read = self.probe.events, self._reader.read

@@ -11,6 +11,7 @@ from typing import Any
 from hitcurve_engine.ledger import Eviction, Ledger, Outcome
 from hitcurve_engine.probes.adoption import CacheShape
 from hitcurve_engine.recording.adapter_loads import AdapterLoads
+from hitcurve_engine.recording.block_content import BY_TOKENS, content_by_hashes
 from hitcurve_engine.recording.block_reading import (
     Held,
     found_keys,
@@ -23,7 +24,7 @@ from hitcurve_engine.recording.block_reading import (
 from hitcurve_engine.recording.event_reader import MOST_ERRORS, MOST_OPEN_REQUESTS, PlainEvent
 from hitcurve_engine.recording.known_prefixes import KnownPrefixes
 from hitcurve_engine.recording.open_request import OpenContext
-from hitcurve_engine.recording.request_reading import Adapter, RequestKeys
+from hitcurve_engine.recording.request_reading import NOTHING_READ, Adapter, RequestKeys
 from hitcurve_engine.recording.sinks import CacheReset, EvictionBatch, FinishedRequest, Sink
 from hitcurve_engine.recording.wanted_curve import wanted_curve
 from hitcurve_engine.settings import Settings
@@ -42,6 +43,7 @@ class Replay:
         self._shape = shape
         self._switch = switch
         self._isolated = settings.isolated
+        self._content_keys = BY_TOKENS
         self._partly_found = shape.groups > 1 or not shape.full_attention
         self._block_keys: Held = {}
         self._open: dict[str, OpenContext] = {}
@@ -63,13 +65,8 @@ class Replay:
             on_regret=lambda regret: self._tell("regretted", regret),
         )
         handlers = (self._lookup, self._scheduled, self._taken, self._stored, self._freed, self._reset)
-        self._handlers: tuple[Callable[..., None], ...] = (
-            *handlers,
-            self._evict_blocks,
-            self._gap,
-            self._adapter,
-            self._opened,
-        )
+        more = (self._evict_blocks, self._gap, self._adapter, self._opened, self._hashing)
+        self._handlers: tuple[Callable[..., None], ...] = (*handlers, *more)
 
     def take(self, event: PlainEvent) -> None:
         """Take one event. An own error is counted and the event dropped; too many turn the patch off."""
@@ -85,6 +82,9 @@ class Replay:
         context = self._new_context(OpenContext(request_id, RequestKeys(name, salt, image, image_keys)))
         if adapter is not None:
             context.adapter_load = self._adapter_loads.of(adapter)
+
+    def _hashing(self, algorithm: str | None, root: bytes | None) -> None:
+        self._content_keys = content_by_hashes(algorithm, root, self._shape.hash_block_size) or BY_TOKENS
 
     def _lookup(
         self,
@@ -141,12 +141,17 @@ class Replay:
         """Content keys of so many blocks; ``None`` where they are not wanted or cannot be known."""
         if not self._isolated or context.keys is None:
             return None
+        if self._keys_are_content(context):
+            return context.keys
         content = context.content
         if first_block > len(content):
             content += self.ledger.contents_of(context.keys[len(content) : first_block])
         if tokens:
-            context.extend_content(first_block, tokens, self._shape.block_size)
+            context.extend_content(first_block, tokens, self._shape.block_size, self._content_keys)
         return content if len(content) >= blocks else None
+
+    def _keys_are_content(self, context: OpenContext) -> bool:
+        return self._content_keys.are_hashes and context.read is NOTHING_READ
 
     def _scheduled(self, at_s: float, request_id: str, admitted: int | None, external: int | None) -> None:
         if external or (external is not None and self.has_connector):
@@ -184,9 +189,10 @@ class Replay:
         keys = hashes_of_blocks(context.hashes, first, end, self._shape.block_size // self._shape.hash_block_size)
         wanted = self._cleared(at_s, block_ids, mask)
         if block_tokens:
-            context.extend_content(first_block, block_tokens, self._shape.block_size)
+            context.extend_content(first_block, block_tokens, self._shape.block_size, self._content_keys)
+        contents = keys if self._keys_are_content(context) else context.content[first:end]
         for start, stop in runs(wanted):
-            content = context.content[first + start : first + stop] if self._isolated else None
+            content = contents[start:stop] if self._isolated else None
             self.ledger.stored(at_s, keys[start:stop], request_id, first + start, content)
         if self.pool_curve is not None:
             self.pool_curve.stored(request_id, keys)

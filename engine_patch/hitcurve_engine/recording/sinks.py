@@ -48,6 +48,8 @@ class EngineFacts:
     """Whether a KV connector looks outside the engine."""
     hash_root: str | None = None
     """Fingerprint of what block hashes begin with; see ``hash_root_fingerprint``."""
+    hash_algorithm: str | None = None
+    """vLLM's ``--prefix-caching-hash-algo``."""
     vllm_span_attributes: tuple[str, ...] = ()
     """Attributes that vLLM's own spans may have."""
 
