@@ -44,6 +44,13 @@ def ask_twice(document: dict[str, Any]) -> None:
     targets.append({**targets[0], "legendFormat": "b"})
 
 
+def on_lines(**changed: Any) -> Plant:
+    def plant(document: dict[str, Any]) -> None:
+        next(one for one in document["panels"] if one["type"] == "timeseries")["targets"][0].update(changed)
+
+    return plant
+
+
 def recolour(document: dict[str, Any]) -> None:
     (states,) = [panel for panel in document["panels"] if panel["title"] == "Curve states"]
     (collapsed,) = [one for one in states["fieldConfig"]["overrides"] if one["matcher"]["options"] == "collapsed"]
@@ -92,6 +99,8 @@ DEFECTS: dict[str, tuple[Plant, str]] = {
                                         "does not name hitcurve_hit_tokens_total"),
     "description of another query": (query(f"sum({QUERIES})"), "names hitcurve_hit_tokens_total, which"),
     "two queries with one refId": (ask_twice, "two queries have one refId"),
+    "a line of one moment": (on_lines(instant=True), "an instant query: a timeseries has nothing"),
+    "a table for lines": (on_lines(format="table"), "format table: a timeseries reads time_series"),
     "panel without a size": (lambda document: document["panels"][1]["gridPos"].update(w=0), "has no size"),
     "links that forget variables": (lambda document: document["links"][0].update(includeVars=False),
                                     "do not keep the variables"),
@@ -179,6 +188,14 @@ SUMMED = "sum by (job, model_name) (rate(hitcurve_hit_tokens_total[5m]))"
 def test_a_rule_that_misleads_is_named(rule: Alert | Recording, words: str) -> None:
     problems = rule_problems([RuleGroup("g", (rule,))], KNOWN)
     assert any(words in problem for problem in problems) if words else problems == [], problems
+
+
+def test_a_group_without_a_duration_or_a_name_of_its_own_is_named() -> None:
+    groups = [RuleGroup("g", (UP,), interval="half a minute"), RuleGroup("g", (replace(UP, name="Other"),))]
+    assert rule_problems(groups, KNOWN) == [
+        "g: interval half a minute is no duration of Prometheus', such as 30s",
+        "g: more than one has this name",
+    ]
 
 
 @pytest.mark.parametrize(

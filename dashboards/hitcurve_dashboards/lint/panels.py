@@ -18,6 +18,7 @@ __all__ = ["TEMPLATED", "panel_problems"]
 TEMPLATED = re.compile(r"\$\{\w*datasource\}|\$\w*datasource|-- Grafana --")
 """Uids of data sources that a Grafana resolves by itself."""
 _FIXED_RANGE = re.compile(r"\b(?:rate|irate|increase)\([^\[]*\[(?!\$__rate_interval\])")
+_OVER_TIME = ("timeseries", "state-timeline", "heatmap")
 _ONE_TRACE = re.compile(r"\$\w+")
 _VARIABLE = re.compile(r"\$(?!__)(\w+)")
 _LEGEND = re.compile(r"\{\{\s*(\w+)\s*\}\}")
@@ -112,7 +113,17 @@ def _targets(panel: Document, known: Known, variables: Set[str]) -> Iterator[str
             continue
         if len(targets) > 1 and target["legendFormat"] == "__auto":
             yield "several queries and no legend"
+        yield from _kind(panel["type"], target)
         yield from _query(target, panel["fieldConfig"]["defaults"].get("unit", ""), known)
+
+
+def _kind(kind: str, target: Document) -> Iterator[str]:
+    """Whether the answer has the form that the panel draws."""
+    if kind in _OVER_TIME and target["instant"]:
+        yield f"an instant query: a {kind} has nothing to draw over time"
+    wanted = {"table": "table", "heatmap": "heatmap"}.get(kind, "time_series")
+    if target["format"] != wanted:
+        yield f"format {target['format']}: a {kind} reads {wanted}"
 
 
 def _query(target: Document, unit: str, known: Known) -> Iterator[str]:

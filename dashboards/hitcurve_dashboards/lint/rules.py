@@ -36,10 +36,15 @@ def rule_problems(groups: Sequence[RuleGroup], known: Known) -> list[str]:
         for rule in group.rules
         for problem in _problems(rule, known)
     ]
+    problems += [
+        f"{group.name}: interval {group.interval} is no duration of Prometheus', such as 30s"
+        for group in groups
+        if not _DURATION.fullmatch(group.interval)
+    ]
     names = [rule.name for group in groups for rule in group.rules if isinstance(rule, Alert)]
-    names += recorded_names(groups)
+    names += [*recorded_names(groups), *(group.name for group in groups)]
     twice = sorted({name for name in names if names.count(name) > 1})
-    return [*problems, *(f"{name}: more than one rule has this name" for name in twice)]
+    return [*problems, *(f"{name}: more than one has this name" for name in twice)]
 
 
 def _problems(rule: Recording | Alert, known: Known) -> Iterator[str]:
