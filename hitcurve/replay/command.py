@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from hitcurve.errors import UsageError
+from hitcurve.progress import progress_over
 from hitcurve.replay.document import as_document
 from hitcurve.replay.manifest import backward_steps, load_manifest, scrapes
 from hitcurve.replay.run import Replay, replay
@@ -45,10 +45,8 @@ def replay_command(
         if not (math.isfinite(length) and length > 0):
             raise UsageError(f"--window is {length:g}; give a number of seconds above 0.")
     entries = load_manifest(recording)
-    with _progress() as progress:
-        result = replay(
-            lambda: scrapes(progress.track(entries, description="replaying", update_period=0.2)), windows_s
-        )
+    with progress_over(f"replaying {recording}", len(entries)) as on_scrape:
+        result = replay(lambda: scrapes(entries, on_scrape), windows_s)
     if as_json:
         print(json.dumps(as_document(result), indent=1, allow_nan=False))
     else:
@@ -57,13 +55,6 @@ def replay_command(
         print(f"hitcurve: {remark}", file=sys.stderr)
     if all(not target.samples for target in result.targets.values()):
         raise UsageError(_nothing_readable(recording, result))
-
-
-def _progress() -> Progress:
-    """A bar on stderr, where that is a terminal."""
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
 
 
 def _nothing_readable(recording: Path, result: Replay) -> str:

@@ -1,7 +1,7 @@
 """The manifest of recorded pages: a list of scrapes in order of time, each with the file that holds its body."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -66,8 +66,8 @@ def backward_steps(entries: tuple[Entry, ...]) -> Iterator[str]:
         last_s[entry.target] = entry.at_s
 
 
-def scrapes(entries: Iterable[Entry]) -> Iterator[Scrape]:
-    """The scrapes of a manifest, bodies read one at a time."""
+def scrapes(entries: tuple[Entry, ...], on_scrape: Callable[[], None] = lambda: None) -> Iterator[Scrape]:
+    """The scrapes of a manifest, bodies read one at a time; ``on_scrape`` is called after each."""
     for number, entry in enumerate(entries, 1):
         body = None
         if entry.path is not None:
@@ -87,6 +87,7 @@ def scrapes(entries: Iterable[Entry]) -> Iterator[Scrape]:
             content_type=entry.content_type,
             error=entry.error,
         )
+        on_scrape()
 
 
 def _entry(values: Any, number: int, manifest: Path) -> Entry:

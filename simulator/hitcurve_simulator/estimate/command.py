@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, TypeVar, get_args
 import typer
 
 from hitcurve.errors import UsageError
+from hitcurve.progress import progress_over
 from hitcurve_simulator.estimate.model_memory import KV_TYPES, KvMemory, kv_memory
 from hitcurve_simulator.estimate.pool_sizes import GpuMemory, gpu_memory, pool_sizes
-from hitcurve_simulator.simulate.progress import progress_over
 from hitcurve_simulator.traces.formats import TimeUnit
 from hitcurve_simulator.traces.parse_row import Turns
 from hitcurve_simulator.traces.tokenizers import tokenizer_by_name

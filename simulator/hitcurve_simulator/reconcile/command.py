@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from hitcurve.errors import EnvironmentFailed, UsageError
+from hitcurve.progress import progress_over
 from hitcurve_simulator.reconcile.answer import answer
 from hitcurve_simulator.reconcile.engine_tokenizer import EngineTokenizer
 from hitcurve_simulator.reconcile.expected import visits_per_log
@@ -26,7 +27,6 @@ from hitcurve_simulator.reconcile.sources import (
     recorded,
 )
 from hitcurve_simulator.simulate.choice import Choice, settled_version
-from hitcurve_simulator.simulate.progress import progress_over
 from hitcurve_simulator.traces.text import Encoder
 from hitcurve_simulator.traces.tokenizers import tokenizer_by_name
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any, TypeVar, get_args
 import typer
 
 from hitcurve.errors import UsageError
+from hitcurve.progress import progress_over
 from hitcurve_simulator.sglang import POLICIES
 from hitcurve_simulator.simulate.choice import (
     RULES,
@@ -20,7 +21,6 @@ from hitcurve_simulator.simulate.choice import (
     settled_version,
     without_what_does_not_apply,
 )
-from hitcurve_simulator.simulate.progress import progress_over
 from hitcurve_simulator.simulate.result import SimulationResult, as_json
 from hitcurve_simulator.simulate.source import Source, load_source
 from hitcurve_simulator.simulate.table import print_table
