@@ -137,3 +137,11 @@ def test_an_unknown_profile_names_the_nearest() -> None:
         "there is no load profile 'multiturn'; did you mean 'multi-turn'? "
         f"The profiles are {', '.join(profile_names())}."
     )
+
+
+def test_a_profile_unlike_all_others_names_none_of_them() -> None:
+    with pytest.raises(UsageError) as caught:
+        find_profile("nope")
+    assert str(caught.value) == (
+        f"there is no load profile 'nope'; the profiles are {', '.join(profile_names())}."
+    )

@@ -92,7 +92,7 @@ def find_scenarios(names: Sequence[str]) -> list[Scenario]:
         raise UsageError(f"no scenario is named; the scenarios are {', '.join(SCENARIOS)}.")
     for name in names:
         if name not in SCENARIOS:
-            near = difflib.get_close_matches(name, SCENARIOS, n=1, cutoff=0.4)
-            hint = f"did you mean '{near[0]}'? " if near else ""
-            raise UsageError(f"there is no scenario '{name}'; {hint}The scenarios are {', '.join(SCENARIOS)}.")
+            near = difflib.get_close_matches(name, SCENARIOS, n=1)
+            hint = f"did you mean '{near[0]}'? The" if near else "the"
+            raise UsageError(f"there is no scenario '{name}'; {hint} scenarios are {', '.join(SCENARIOS)}.")
     return [SCENARIOS[name] for name in names]

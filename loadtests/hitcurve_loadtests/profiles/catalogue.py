@@ -34,5 +34,5 @@ def find_profile(name: str) -> ProfileSpec:
     if name.endswith((".yaml", ".yml")):
         return read_profile(Path(name))
     near = difflib.get_close_matches(name, profile_names(), n=1)
-    hint = f"did you mean '{near[0]}'? " if near else ""
-    raise UsageError(f"there is no load profile '{name}'; {hint}The profiles are {', '.join(profile_names())}.")
+    hint = f"did you mean '{near[0]}'? The" if near else "the"
+    raise UsageError(f"there is no load profile '{name}'; {hint} profiles are {', '.join(profile_names())}.")
