@@ -86,6 +86,25 @@ DEFECTS: dict[str, tuple[Plant, str]] = {
     "variable of another dashboard": (query(f'sum(hitcurve_up{{{JOB},target=~"$adapter"}})'),
                                       "$adapter is no variable of this dashboard"),
     "several values compared as one": (query('sum(hitcurve_up{job="$job"})'), "which may be several values"),
+    "matched on a label that one side lacks": (
+        query(f"hitcurve_up{{{JOB}}} * on (engine) hitcurve_build_info{{{JOB}}}"),
+        "matched on engine, a label that one side has not",
+    ),
+    "a label taken over from nowhere": (
+        query(f"hitcurve_up{{{JOB}}} * on (instance) group_left (zone) hitcurve_build_info{{{JOB}}}"),
+        "takes over zone, a label that the other side has not",
+    ),
+    "a bucket that no histogram has": (
+        query(f'sum(rate(vllm:time_to_first_token_seconds_bucket{{{JOB},le="0.7"}}[$__rate_interval]))'),
+        "knows no le '0.7'",
+    ),
+    "median of ratios": (query(f"quantile(0.5, {GAUGE})"), "quantile of ratios"),
+    "tokens a request for a share": (
+        query(f"sum({HITS}) / (sum(rate(hitcurve_requests_total{{{JOB}}}[$__rate_interval])) > 0)"),
+        "the values are of 'count:tok'",
+    ),
+    "a time that ends in the past": (lambda document: document["time"].update(to="now-1h"), "does not end now"),
+    "a refresh of no time": (lambda document: document.update(refresh="soon"), "refresh 'soon' is no duration"),
     "seconds for a share": (defaults(unit="s"), "the values are of 'percentunit'"),
     "requests for tokens": (query(f"sum({HITS})"), "the values are of 'count:tok/s'"),
     "a share up to 100": (defaults(max=100), "its maximum is 1"),

@@ -13,6 +13,7 @@ __all__ = ["all_panels", "dashboard_problems", "problems_between"]
 
 _LABEL_VALUES = re.compile(r"label_values\((?P<series>.+), (?P<label>\w+)\)")
 _DASHBOARD_LINK = re.compile(r"/d/(?P<uid>[\w-]+)")
+_DURATION = re.compile(r"\d+[smhdw]")
 _PLACEHOLDER = re.compile(r"\$\{[\w.]+(:\w+)?\}")
 _REPLICA_LABELS = ("target", "instance")
 _CLASSIC_SCHEMAS = range(39, 42)
@@ -52,6 +53,11 @@ def _head(document: Document, known: Known) -> Iterator[str]:
         yield "no description"
     if document.get("schemaVersion") not in _CLASSIC_SCHEMAS:
         yield f"schemaVersion {document.get('schemaVersion')} is not that of Grafana 11"
+    if not _DURATION.fullmatch(document.get("refresh", "")):
+        yield f"refresh '{document.get('refresh', '')}' is no duration"
+    shown = document.get("time", {})
+    if not re.fullmatch(rf"now-{_DURATION.pattern}", shown.get("from", "")) or shown.get("to") != "now":
+        yield "the time it shows at first does not end now"
     yield from _links(document)
 
 

@@ -81,7 +81,7 @@ def _no_mean_of_ratios(tree: Any, known: Known) -> Iterator[str]:
         if isinstance(node, promql_parser.AggregateExpr):
             operation = str(node.op)
             grouped = node.modifier is not None and bool(node.modifier.labels)
-            judged = operation in ("avg", "sum") or (operation in ("max", "min") and not grouped)
+            judged = operation in ("avg", "sum", "quantile") or (operation in ("max", "min") and not grouped)
             if judged and _is_ratio(node.expr, known):
                 yield f"{operation} of ratios: one with little traffic weighs as much; divide sums instead"
         if isinstance(node, promql_parser.Call) and node.func.name in OVER_TIME and _is_ratio(node.args[0], known):

@@ -12,21 +12,24 @@ import promql_parser
 
 from hitcurve.reading import CAUSES, STATES
 from hitcurve_dashboards.lint.tree import metric_names, selectors, stripped, walked
-from hitcurve_dashboards.names import MISS_REASONS, Kind, labels_of
+from hitcurve_dashboards.names import FIRST_TOKEN_BOUNDS, MISS_REASONS, Kind, labels_of, other_spelling
 
 __all__ = ["label_problems", "result_labels"]
 
 Labels = frozenset[str] | None
 """``None`` where nobody can tell."""
 
+_FIRST_TOKEN = "vllm:time_to_first_token_seconds_bucket"
 _MISSES = "hitcurve_engine_miss_tokens_total"
 _VALUES: Mapping[tuple[str, str], frozenset[str]] = {
     ("hitcurve_curve_state", "state"): frozenset(STATES),
     ("hitcurve_fleet_engine_states", "state"): frozenset(STATES),
     ("hitcurve_curve_cause", "cause"): frozenset(CAUSES),
     (_MISSES, "reason"): frozenset(MISS_REASONS),
+    (_FIRST_TOKEN, "le"): frozenset({*map(repr, FIRST_TOKEN_BOUNDS), "+Inf"}),
+    (other_spelling(_FIRST_TOKEN), "le"): frozenset({*map(repr, FIRST_TOKEN_BOUNDS), "+Inf"}),
 }
-_WORDS = re.compile(r"\w+(\|\w+)*")
+_WORDS = re.compile(r"[\w.+]+(\|[\w.+]+)*")
 _KEEP_ALL = ("topk", "bottomk", "limitk", "limit_ratio")
 
 
@@ -40,6 +43,8 @@ def label_problems(tree: Any, known: Mapping[str, Kind]) -> Iterator[str]:
             for label in found.node.modifier.labels:
                 if below is not None and label not in below:
                     yield f"grouped by {label}, a label that none of these series has"
+        if isinstance(found.node, promql_parser.BinaryExpr):
+            yield from _matching(found.node, known)
 
 
 def result_labels(node: Any, known: Mapping[str, Kind]) -> Labels:
@@ -62,6 +67,22 @@ def _matched(selector: Any, known: Mapping[str, Kind]) -> Iterator[str]:
             if values is not None and _WORDS.fullmatch(matcher.value):
                 for value in sorted(set(matcher.value.split("|")) - values):
                     yield f"{name} knows no {matcher.name} '{value}'"
+
+
+def _matching(node: Any, known: Mapping[str, Kind]) -> Iterator[str]:
+    """Two sides are matched by labels that both have, and take over labels that the other one has."""
+    modifier = node.modifier
+    if modifier is None or modifier.matching is None:
+        return
+    left, right = result_labels(node.lhs, known), result_labels(node.rhs, known)
+    if modifier.matching.type == promql_parser.LabelModifierType.Include:
+        for label in modifier.matching.labels:
+            if any(side is not None and label not in side for side in (left, right)):
+                yield f"matched on {label}, a label that one side has not"
+    one = left if modifier.card == promql_parser.VectorMatchCardinality.OneToMany else right
+    for label in modifier.group_labels or ():
+        if one is not None and label not in one:
+            yield f"takes over {label}, a label that the other side has not"
 
 
 def _of_selector(node: Any, known: Mapping[str, Kind]) -> Labels:

@@ -111,7 +111,7 @@ def _targets(panel: Document, known: Known, variables: Set[str]) -> Iterator[str
         if target.get("datasource", {}).get("type") == "tempo":
             yield from _trace_search(target["query"])
             continue
-        if len(targets) > 1 and target["legendFormat"] == "__auto":
+        if len(targets) > 1 and target.get("legendFormat", "__auto") == "__auto":
             yield "several queries and no legend"
         yield from _kind(panel["type"], target)
         yield from _query(target, panel["fieldConfig"]["defaults"].get("unit", ""), known)
@@ -137,7 +137,7 @@ def _query(target: Document, unit: str, known: Known) -> Iterator[str]:
     yield from _scoped(tree)
     yield from spelling_problems(tree, known)
     labels = result_labels(tree, known)
-    for label in _LEGEND.findall(target["legendFormat"]):
+    for label in _LEGEND.findall(target.get("legendFormat", "")):
         if labels is not None and label not in labels:
             yield f"its legend shows {label}, a label that the result has not"
     if target["format"] == "time_series" and is_unit(unit):

@@ -15,6 +15,12 @@ _UNIT = re.compile(r"(short|none|s|ms|bytes|percentunit|(count|suffix|prefix):.+
 _SHARE = re.compile(r"(hit_rate|usage|sampled|spread)_ratio$|_perc$")
 _KEEPS_UNIT = ("sum", "max", "min", "avg", "topk", "bottomk")
 _RATES = ("rate", "irate")
+_PER_SECOND: Mapping[str, str] = {
+    "_tokens_total": "count:tok/s",
+    "_blocks_total": "count:blocks/s",
+    "_requests_total": "count:req/s",
+    "_preemptions_total": "count:/s",
+}
 
 Known = Mapping[str, Kind]
 
@@ -54,7 +60,7 @@ def _of_call(node: Any, known: Known) -> str | None:
         return _measured(node.args[0], known)
     if node.func.name in _RATES:
         names = _names(node.args[0], known)
-        for part, unit in (("_tokens_total", "count:tok/s"), ("_blocks_total", "count:blocks/s")):
+        for part, unit in _PER_SECOND.items():
             if names and all(name.endswith(part) for name in names):
                 return unit
     return None
@@ -72,13 +78,19 @@ def _of_name(node: Any, known: Known) -> str | None:
 def _of_binary(node: Any, known: Known) -> str | None:
     operation = str(node.op)
     left, right = _measured(node.lhs, known), _measured(node.rhs, known)
-    if operation == "/" and left is not None and left == right:
-        return "percentunit"
+    if operation == "/" and left is not None and right is not None:
+        return _divided(left, right)
     if operation in ("or", "-", "+") and left == right:
         return left
     if operation in (">", "<", ">=", "<=", "and", "unless"):
         return left
     return None
+
+
+def _divided(left: str, right: str) -> str:
+    if left == right:
+        return "percentunit"
+    return "s" if right == f"{left}/s" else left.removesuffix("/s")
 
 
 def _names(node: Any, known: Known) -> list[str]:
