@@ -31,6 +31,8 @@ class CurveConfig:
     """The same as a share of the baseline; the larger of the two counts."""
     step_scatters: float = 5.0
     """A step must also exceed this many times the learnt scatter."""
+    signalled_score: float = 2.5
+    """What evictions, preemptions or fresh adapters since the onset count for in the score of a step down."""
     lasting_scrapes: int = 4
     """Scrapes with traffic that a step must last before it reads `degraded`."""
     lasting_s: float = 10.0
