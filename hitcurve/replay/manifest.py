@@ -13,6 +13,8 @@ __all__ = ["Entry", "backward_steps", "load_manifest", "scrapes"]
 
 _LARGEST: Final = 1e15
 _NAME: Final = "scrapes.json"
+_RUN_FOLDER: Final = "readings.jsonl"
+"""What a run of ours writes instead: what was derived from pages, not the pages."""
 _EXAMPLE: Final = '{"at_s": 0, "target": "http://engine:8000/metrics", "status": 200, "file": "t0.prom"}'
 
 
@@ -37,6 +39,10 @@ def load_manifest(path: Path) -> tuple[Entry, ...]:
     try:
         content = json.loads(manifest.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
+        if (path / _RUN_FOLDER).is_file():
+            raise UsageError(
+                f"{path} is a run folder, which holds no pages; use 'hitcurve report {path}'."
+            ) from error
         what = f"folder {path} has no {_NAME}" if path.is_dir() else f"there is no manifest {path}"
         raise UsageError(f"{what}; name a folder with {_NAME} or a manifest file.") from error
     except OSError as error:

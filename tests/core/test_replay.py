@@ -110,6 +110,9 @@ def test_a_missing_path_and_a_folder_without_manifest(tmp_path: Path, run: Run) 
     missing = tmp_path / "none"
     assert run(missing) == (2, "", f"hitcurve: there is no manifest {missing}{cure}")
     assert run(tmp_path) == (2, "", f"hitcurve: folder {tmp_path} has no scrapes.json{cure}")
+    (tmp_path / "readings.jsonl").touch()
+    told = f"{tmp_path} is a run folder, which holds no pages; use 'hitcurve report {tmp_path}'."
+    assert run(tmp_path) == (2, "", f"hitcurve: {told}\n")
 
 
 @pytest.mark.parametrize("length", ["0", "-5", "nan", "inf"])
