@@ -6,7 +6,9 @@ import pytest
 
 from hitcurve.curve import CurveClassifier
 from hitcurve.curve.miss_reasons import MissReasons
+from hitcurve.engine_patch_catalogue import ENGINE_PATCH_CATALOGUE
 from hitcurve.readers import read_page
+from hitcurve.readers.vllm_names import spellings
 from hitcurve.reading import CurveState, Cut, Interval
 from hitcurve.sample import AdapterActivity, EngineSample, ExplainedLookups
 
@@ -123,3 +125,12 @@ def test_reasons_are_read_over_all_adapters_of_an_engine() -> None:
     assert first.explained == ExplainedLookups(30, {"tail": 30}, {"": (10, 0), "a": (20, 0)})
     assert second.explained == ExplainedLookups(60, {"tail": 30, "reset": 5}, {"": (20, 10), "a": (40, 20)})
     assert (first.labels, first.engine) == ({"engine": "0", "model_name": "m"}, "0")
+
+
+def test_the_names_and_labels_are_those_of_the_engine_patch() -> None:
+    labels = {metric.name: metric.labels for metric in ENGINE_PATCH_CATALOGUE}
+    assert {name for name in spellings() if name.startswith("hitcurve_engine_")} <= labels.keys()
+    assert labels["hitcurve_engine_miss_tokens_total"] == ("adapter", "reason")
+    assert (
+        labels["hitcurve_engine_query_tokens_total"] == labels["hitcurve_engine_hit_tokens_total"] == ("adapter",)
+    )
