@@ -9,7 +9,7 @@ from time import monotonic
 from typing import Any
 
 from hitcurve_engine.probes.events import EVICT_BLOCKS, FREED, LOOKUP, RESET, SCHEDULED
-from hitcurve_engine.probes.patching import Method, parameter_position, takes_just
+from hitcurve_engine.probes.patching import Method, parameter_position, same_parameters
 from hitcurve_engine.switch import Switch
 
 __all__ = ["MANAGER_HOOKS"]
@@ -44,7 +44,7 @@ def _on_lookup(original: Method, switch: Switch) -> Method:
                 switch.fail("get_computed_blocks", error)
         return result
 
-    def get_computed_blocks_of_any_shape(*args: Any, **kwargs: Any) -> Any:
+    def of_any_shape(*args: Any, **kwargs: Any) -> Any:
         result = original(*args, **kwargs)
         if switch.active:
             try:
@@ -53,7 +53,7 @@ def _on_lookup(original: Method, switch: Switch) -> Method:
                 switch.fail("get_computed_blocks", error)
         return result
 
-    return get_computed_blocks if takes_just(original, "request") else get_computed_blocks_of_any_shape
+    return get_computed_blocks if same_parameters(original, get_computed_blocks) else of_any_shape
 
 
 def _on_connector_lookup(original: Method, switch: Switch) -> Method:
@@ -92,11 +92,63 @@ def _on_connector_lookup(original: Method, switch: Switch) -> Method:
 def _on_allocation(original: Method, switch: Switch) -> Method:
     """``allocate_slots``: knows whom blocks are for, and that a lookup counts once it returns something.
 
-    What it admits may be less than was found, and is ``num_new_computed_tokens`` (0.9+).
+    What it admits may be less than was found, and is ``num_new_computed_tokens`` (0.9+). It runs at every step of
+    every request; the parameters are those of 0.32 and 0.33.
     """
     admitted_at = parameter_position(original, "num_new_computed_tokens")
 
-    def allocate_slots(*args: Any, **kwargs: Any) -> Any:
+    def granted(probe: Any, request: Any, admitted: Any, external: Any) -> None:
+        try:
+            probe.asked = None
+            if len(probe.events) < probe.limit:
+                probe.events.append((SCHEDULED, monotonic(), request.request_id, admitted, external))
+            else:
+                probe.overflow()
+        except Exception as error:
+            switch.fail("allocate_slots", error)
+
+    def allocate_slots(
+        self: Any,
+        request: Any,
+        num_new_tokens: int,
+        num_new_computed_tokens: int = 0,
+        new_computed_blocks: Any = None,
+        num_lookahead_tokens: int = 0,
+        num_external_computed_tokens: int = 0,
+        delay_cache_blocks: bool = False,
+        num_encoder_tokens: int = 0,
+        full_sequence_must_fit: bool = False,
+        reserved_blocks: int = 0,
+        has_scheduled_reqs: bool = True,
+        skip_zeroing_group_ids: Any = (),
+    ) -> Any:
+        probe = getattr(self, "_hitcurve_probe", None) if switch.active else None
+        if probe is not None:
+            probe.current = request
+        try:
+            result = original(
+                self,
+                request,
+                num_new_tokens,
+                num_new_computed_tokens,
+                new_computed_blocks,
+                num_lookahead_tokens,
+                num_external_computed_tokens,
+                delay_cache_blocks,
+                num_encoder_tokens,
+                full_sequence_must_fit,
+                reserved_blocks,
+                has_scheduled_reqs,
+                skip_zeroing_group_ids,
+            )
+        finally:
+            if probe is not None:
+                probe.current = None
+        if probe is not None and probe.asked is request and result is not None:
+            granted(probe, request, num_new_computed_tokens, num_external_computed_tokens)
+        return result
+
+    def of_any_shape(*args: Any, **kwargs: Any) -> Any:
         probe = None
         if switch.active:
             try:
@@ -112,21 +164,13 @@ def _on_allocation(original: Method, switch: Switch) -> Method:
         finally:
             probe.current = None
         if result is not None and probe.asked is request:
-            try:
-                probe.asked = None
-                admitted = kwargs.get("num_new_computed_tokens")
-                if admitted is None and admitted_at is not None and len(args) > admitted_at:
-                    admitted = args[admitted_at]
-                if len(probe.events) < probe.limit:
-                    external = kwargs.get("num_external_computed_tokens")
-                    probe.events.append((SCHEDULED, monotonic(), request.request_id, admitted, external))
-                else:
-                    probe.overflow()
-            except Exception as error:
-                switch.fail("allocate_slots", error)
+            admitted = kwargs.get("num_new_computed_tokens")
+            if admitted is None and admitted_at is not None and len(args) > admitted_at:
+                admitted = args[admitted_at]
+            granted(probe, request, admitted, kwargs.get("num_external_computed_tokens"))
         return result
 
-    return allocate_slots
+    return allocate_slots if same_parameters(original, allocate_slots) else of_any_shape
 
 
 def _on_free(original: Method, switch: Switch) -> Method:
@@ -149,7 +193,7 @@ def _on_free(original: Method, switch: Switch) -> Method:
                 switch.fail("free", error)
         return original(self, request)
 
-    def free_of_any_shape(*args: Any, **kwargs: Any) -> Any:
+    def of_any_shape(*args: Any, **kwargs: Any) -> Any:
         if switch.active:
             try:
                 seen(args[0], args[1] if len(args) > 1 else kwargs["request"])
@@ -157,7 +201,7 @@ def _on_free(original: Method, switch: Switch) -> Method:
                 switch.fail("free", error)
         return original(*args, **kwargs)
 
-    return free if takes_just(original, "request") else free_of_any_shape
+    return free if same_parameters(original, free) else of_any_shape
 
 
 def _on_reset(original: Method, switch: Switch) -> Method:

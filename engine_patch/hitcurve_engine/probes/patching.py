@@ -5,7 +5,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["MethodPatch", "parameter_position", "takes_just", "wrap_method"]
+__all__ = ["MethodPatch", "parameter_position", "same_parameters", "wrap_method"]
 
 Method = Callable[..., Any]
 
@@ -58,13 +58,13 @@ def parameter_position(method: Method, name: str) -> int | None:
     return parameters.index(name) if name in parameters else None
 
 
-def takes_just(method: Method, *names: str, optional: int = 0) -> bool:
-    """Whether a method is a function of exactly these parameters after ``self``, the last ``optional`` ones with a
-    default of ``None``. Then a wrapper with the same parameters cannot change what it sees, and costs less than
-    one that takes everything. Of a wrapper it is asked what that itself takes, not what it wraps."""
-    code = getattr(method, "__code__", None)
-    if code is None or code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS) or code.co_kwonlyargcount:
+def same_parameters(method: Method, wrapper: Method) -> bool:
+    """Whether a method is a function with the parameters and defaults of its wrapper, none by keyword only. Then
+    the wrapper may hand them on by position, which costs less than one that takes everything, and nobody sees a
+    difference. Where the method is a wrapper of somebody's, what that itself takes is compared."""
+    one, other = getattr(method, "__code__", None), wrapper.__code__
+    if one is None or one.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS) or one.co_kwonlyargcount:
         return False
-    taken = code.co_varnames[: code.co_argcount]
-    defaults = getattr(method, "__defaults__", None) or ()
-    return taken == ("self", *names) and not code.co_posonlyargcount and defaults == (None,) * optional
+    names, expected = one.co_varnames[: one.co_argcount], other.co_varnames[: other.co_argcount]
+    defaults = getattr(method, "__defaults__", None), wrapper.__defaults__
+    return names == expected and not one.co_posonlyargcount and defaults[0] == defaults[1]

@@ -10,7 +10,7 @@ from time import monotonic
 from typing import Any
 
 from hitcurve_engine.probes.events import STORED, TAKEN
-from hitcurve_engine.probes.patching import Method, parameter_position, takes_just
+from hitcurve_engine.probes.patching import Method, parameter_position, same_parameters
 from hitcurve_engine.switch import Switch
 
 __all__ = ["POOL_HOOKS"]
@@ -37,7 +37,7 @@ def _on_taken(original: Method, switch: Switch) -> Method:
                 switch.fail("get_new_blocks", error)
         return result
 
-    def get_new_blocks_of_any_shape(*args: Any, **kwargs: Any) -> Any:
+    def of_any_shape(*args: Any, **kwargs: Any) -> Any:
         result = original(*args, **kwargs)
         if switch.active:
             try:
@@ -46,7 +46,7 @@ def _on_taken(original: Method, switch: Switch) -> Method:
                 switch.fail("get_new_blocks", error)
         return result
 
-    return get_new_blocks if takes_just(original, "num_blocks") else get_new_blocks_of_any_shape
+    return get_new_blocks if same_parameters(original, get_new_blocks) else of_any_shape
 
 
 def _on_stored(original: Method, switch: Switch) -> Method:
@@ -92,7 +92,7 @@ def _on_stored(original: Method, switch: Switch) -> Method:
                 switch.fail("cache_full_blocks", error)
         return result
 
-    def cache_full_blocks_of_any_shape(*args: Any, **kwargs: Any) -> Any:
+    def of_any_shape(*args: Any, **kwargs: Any) -> Any:
         result = original(*args, **kwargs)
         if switch.active:
             try:
@@ -109,8 +109,7 @@ def _on_stored(original: Method, switch: Switch) -> Method:
                 switch.fail("cache_full_blocks", error)
         return result
 
-    known = takes_just(original, *names, "block_mask", optional=1)
-    return cache_full_blocks if known else cache_full_blocks_of_any_shape
+    return cache_full_blocks if same_parameters(original, cache_full_blocks) else of_any_shape
 
 
 POOL_HOOKS: dict[str, Callable[[Method, Switch], Method]] = {

@@ -1,6 +1,5 @@
 """A fault at every place of every hook, of the ledger, of the curve and of the sinks: no answer ever changes."""
 
-import functools
 import logging
 from collections import deque
 from collections.abc import Callable
@@ -11,7 +10,6 @@ import pytest
 
 from hitcurve_engine.probes import engine_hooks, manager_hooks, pool_hooks
 from hitcurve_engine.probes.events import SCHEDULED
-from hitcurve_engine.probes.patching import takes_just
 from hitcurve_engine.probes.probe import Probe
 from hitcurve_engine.switch import Switch
 
@@ -91,6 +89,26 @@ def original_of(name: str, shape: str, result: Any, calls: list[str]) -> Callabl
         calls.append(name)
         return result
 
+    def allocate_slots_of_0_32(
+        self: Any,
+        request: Any,
+        num_new_tokens: int,
+        num_new_computed_tokens: int = 0,
+        new_computed_blocks: Any = None,
+        num_lookahead_tokens: int = 0,
+        num_external_computed_tokens: int = 0,
+        delay_cache_blocks: bool = False,
+        num_encoder_tokens: int = 0,
+        full_sequence_must_fit: bool = False,
+        reserved_blocks: int = 0,
+        has_scheduled_reqs: bool = True,
+        skip_zeroing_group_ids: tuple[int, ...] = (),
+    ) -> Any:
+        assert new_computed_blocks is None
+        assert (reserved_blocks, has_scheduled_reqs, skip_zeroing_group_ids) == (0, True, ())
+        calls.append(name)
+        return result
+
     def of_request(self: Any, request: Any) -> Any:
         calls.append(name)
         return result
@@ -104,6 +122,7 @@ def original_of(name: str, shape: str, result: Any, calls: list[str]) -> Callabl
         return result
 
     known = {
+        "allocate_slots": allocate_slots_of_0_32,
         "cache_full_blocks": cache_full_blocks_by_mask,
         "get_computed_blocks": of_request,
         "free": of_request,
@@ -153,43 +172,6 @@ def test_the_answer_is_the_same_object(
     if place in ("append", "length", "full", "clock"):
         assert failed, "nothing was planted"
         assert "planted" in (switch.off_reason or "")
-
-
-def plain_one(self: Any, request: Any) -> None: ...
-
-
-def plain_two(self: Any, request: Any, mask: Any = None) -> None: ...
-
-
-def with_default(self: Any, request: Any = 3) -> None: ...
-
-
-def by_keyword(self: Any, *, request: Any) -> None: ...
-
-
-@functools.wraps(plain_one)
-def wrapped(*arguments: Any, **options: Any) -> None: ...
-
-
-@pytest.mark.parametrize(
-    ("method", "names", "optional", "just"),
-    [
-        (plain_one, ("request",), 0, True),
-        (plain_one, ("other",), 0, False),
-        (plain_one, ("request", "mask"), 1, False),
-        (plain_two, ("request", "mask"), 1, True),
-        (plain_two, ("request", "mask"), 0, False),
-        (with_default, ("request",), 1, False),
-        (by_keyword, ("request",), 0, False),
-        (wrapped, ("request",), 0, False),
-        (functools.partial(plain_one), ("request",), 0, False),
-        (print, ("request",), 0, False),
-    ],
-)
-def test_which_methods_take_just_what_the_wrapper_takes(
-    method: Any, names: tuple[str, ...], optional: int, just: bool
-) -> None:
-    assert takes_just(method, *names, optional=optional) is just
 
 
 @pytest.fixture
