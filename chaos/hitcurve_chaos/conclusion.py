@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from statistics import quantiles
 
+from hitcurve.rate_text import percent
 from hitcurve_chaos.correctness import ANSWERED, COMPARED, WORST
 from hitcurve_chaos.hypothesis import AtMost, Expectation, Judgement
-from hitcurve_chaos.measure import NEVER, measure, sentence
+from hitcurve_chaos.measure import NEVER, foreign_share, measure, sentence
 from hitcurve_chaos.scenario_run import ScenarioRun
 from hitcurve_chaos.verdict import Number, Verdict, VerdictWord
 
@@ -13,6 +14,8 @@ __all__ = ["NOT_RESTORED", "conclude"]
 
 NOT_RESTORED = "system not restored"
 _MOST_FINDINGS = 5
+_MOST_FOREIGN = 0.5
+"""Of the query tokens. A few always differ: requests on their way at either end of a span, an engine's own."""
 _HELD = 0.005
 """Of the pool; a block or two may belong to the request that was used to look."""
 
@@ -177,6 +180,12 @@ def _unsound(run: ScenarioRun, numbers: dict[str, Number], finished_at_s: float)
         reasons.append(f"{len(failed)} of {len(sent)} background requests failed ({failed[-1].reason})")
     if not sent:
         reasons.append("no background request was answered")
+    numbers["foreign_share"] = foreign = foreign_share(run.bench.watch, run.baseline.from_s, run.fault_from_s)
+    if foreign is not None and foreign > _MOST_FOREIGN:
+        reasons.append(
+            f"others use the engine: {percent(foreign, 0, unit=' %')} of the tokens that it looked up before the "
+            "fault are of no request of the run"
+        )
     late = [record.late_s for record in sent if record.late_s is not None]
     numbers["load_lag_p99_s"] = quantiles(late, n=100, method="inclusive")[98] if len(late) > 1 else None
     lag_s, limit_s = numbers["load_lag_p99_s"], run.bench.settings["max_lag"]

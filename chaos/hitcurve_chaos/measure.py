@@ -11,7 +11,7 @@ from hitcurve_chaos.scenarios.scenario import Spans
 from hitcurve_chaos.verdict import Number
 from hitcurve_chaos.watch import Watch
 
-__all__ = ["NEVER", "measure", "sentence"]
+__all__ = ["NEVER", "foreign_share", "measure", "sentence"]
 
 NEVER: Final = "never"
 """Value of a count or time of something that was watched for and did not come; ``None`` is "could not be seen"."""
@@ -106,6 +106,22 @@ def _requests(watch: Watch, spans: Spans, until_s: float, finished_at_s: float) 
         numbers[f"ttft_p50_{when}_s"] = ttft_p50_s(records)
         numbers[f"client_hit_rate_{when}"] = cached_share(records)
     return numbers
+
+
+def foreign_share(watch: Watch, from_s: float, to_s: float | None) -> float | None:
+    """Of the tokens that the engine looked up in the span, those of no request of this run.
+
+    ``None`` where the engine or a request does not tell. Only whole intervals between scrapes count.
+    """
+    points = [p for p in watch.curve.between(from_s, to_s or from_s) if p.from_s is not None and p.queries]
+    if not points:
+        return None
+    begin_s, end_s = min(p.from_s or p.at_s for p in points), points[-1].at_s
+    own = [record for record in watch.requests.records if begin_s <= record.at_s < end_s and record.ok]
+    if any(record.prompt_tokens is None for record in own):
+        return None
+    looked_up = sum(point.queries or 0.0 for point in points)
+    return max(0.0, 1 - sum(record.prompt_tokens or 0 for record in own) / looked_up)
 
 
 def _first(points: Sequence[CurvePoint], wanted: Callable[[CurvePoint], bool]) -> int | str:

@@ -40,6 +40,8 @@ class ScriptedWorld:
     engine_hangs_after_fault: bool = False
     requests_fail: bool = False
     late_s: float | None = 0.001
+    of_others: int = 0
+    """How many of the 1,000 tokens that are looked up each second are of requests that the run does not send."""
     load_start_s: float = 0.0
     """What a load that a fault starts needs to send its first request."""
     reset_answers: list[tuple[int, str]] = field(default_factory=lambda: [(200, '{"success":true}')])
@@ -240,9 +242,9 @@ class ScriptedWorld:
             "ttft_s": 0.02,
             "tpot_s": 0.01,
             "duration_s": 0.1,
-            "prompt_tokens": 100,
+            "prompt_tokens": 1000 - self.of_others,
             "completion_tokens": 4,
-            "cached_tokens": int(100 * rate),
+            "cached_tokens": int((1000 - self.of_others) * rate),
             "late_s": self.late_s,
         }
 

@@ -239,3 +239,36 @@ def test_the_same_seed_sends_the_same_probes(scripted: ModuleType, tmp_path: Any
         # Prompts of token ids begin with what no other run draws, so that the same seed may be run again.
         sent.append([prompt for _, prompt in world.prompts if not prompt.startswith("[")])
     assert sent[0] == sent[1]
+
+
+@pytest.mark.parametrize(
+    ("of_others", "verdict", "problems"),
+    [
+        (400, "ok", []),
+        (
+            600,
+            "invalid",
+            [
+                "others use the engine: 60 % of the tokens that it looked up before the fault are of no request "
+                "of the run"
+            ],
+        ),
+    ],
+)
+def test_a_curve_that_is_mostly_of_others_proves_nothing(
+    scripted: ModuleType, world: Any, of_others: int, verdict: str, problems: list[str]
+) -> None:
+    world.of_others = of_others
+    (found,) = run(scripted, world, "reset-prefix-cache")
+    assert (found.verdict, found.problems) == (verdict, problems)
+    assert found.numbers["foreign_share"] == pytest.approx(of_others / 1000)
+
+
+def test_the_traffic_of_others_is_what_is_judged_where_the_target_has_no_load(
+    scripted: ModuleType, world: Any
+) -> None:
+    world.start("others", {"duration": 10**6})
+    target = scripted.target_at("http://127.0.0.1:1", load={})
+    (found,) = run(scripted, world, "reset-prefix-cache", target=target)
+    assert (found.verdict, found.problems) == ("ok", [])
+    assert "foreign_share" not in found.numbers
