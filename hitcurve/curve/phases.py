@@ -344,19 +344,22 @@ class Phases:
     def _dropped(self, level: float, burst: bool) -> bool:
         track, config = self._track, self._config
         run, recent = track.drop.since, track.recent()
-        if run.rate is None or recent.rate is None or not self._drop_proven(run):
+        if run.rate is None or recent.rate is None or not self._drop_proven(run, run.rate, level):
             return False
         lasting_s = config.burst_lasting_s if burst else config.lasting_s
         lasts = track.drop.votes >= config.lasting_scrapes and run.to_s - run.from_s >= lasting_s
         deep = run.rate <= level - 0.9 * track.least_step and recent.rate <= level - track.least_step / 2
         return lasts and deep
 
-    def _drop_proven(self, run: Sum) -> bool:
-        """By the rate alone, or with what other signals tell since the onset."""
-        missing = self._track.threshold - self._track.drop.proof
+    def _drop_proven(self, run: Sum, rate: float, level: float) -> bool:
+        """By the rate alone, or, where it is surely no collapse, with what other signals tell since the onset."""
+        track, config = self._track, self._config
+        missing = track.threshold - track.drop.proof
         if missing <= 0.0:
             return True
-        return missing <= self._config.signalled_score and self._signals.blocks_lost(run.from_s, run.to_s)
+        if missing > config.signalled_score or rate - track.error(run) <= config.collapse_share * level:
+            return False
+        return self._signals.blocks_lost(run.from_s, run.to_s)
 
     def _degrade(self, batch: Batch, level: float) -> None:
         track, run = self._track, self._track.drop.since

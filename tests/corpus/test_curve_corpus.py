@@ -64,3 +64,13 @@ def test_a_curve_of_the_corpus_is_always_the_same() -> None:
     first, again = (list(corpus(12, 3)) for _ in range(2))
     assert [curve.scrapes for curve in first] == [curve.scrapes for curve in again]
     assert [curve.truth for curve in first] == [curve.truth for curve in again]
+
+
+def test_a_collapse_that_evictions_speak_for_is_not_named_a_step_down_first() -> None:
+    """Once degraded, a curve is held against its own lower level, and a collapse would never be named."""
+    *_, curve = corpus(4, 5000)
+    assert curve.kind == "collapse"
+    watched = watch(curve)
+    sure = [(label.state, state.state) for label, state in watched.pairs() if label.sure]
+    assert ("collapsed", "collapsed") in sure
+    assert all(said == "collapsed" for right, said in sure if right == "collapsed")
