@@ -54,7 +54,13 @@ SETTINGS: Mapping[str, DemoSettings] = {
         output_tokens=8,
         engine_options=("--prefill-us-per-token", "25", "--attention-ns-per-pair", "5", "--patched"),
         request_window=400,
-        parameters={"baseline": 4.0, "baseline_within": 45.0, "hold": 14.0, "recover_within": 45.0},
+        parameters={
+            "baseline": 4.0,
+            "baseline_within": 45.0,
+            "hold": 14.0,
+            "recover_within": 45.0,
+            "max_lag": 1.0,
+        },
     ),
     "vllm": DemoSettings(
         block_size=32,
@@ -70,6 +76,7 @@ SETTINGS: Mapping[str, DemoSettings] = {
             "baseline_within": 60.0,
             "hold": 18.0,
             "recover_within": 60.0,
+            "max_lag": 1.0,
             "refill": 1.6,
             "prompt_tokens": 1000,
             "rate": 18.0,
