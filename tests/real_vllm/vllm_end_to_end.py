@@ -32,9 +32,9 @@ BLOCK_SIZE = 32
 POOL_BLOCKS = 192
 PROMPT_BLOCKS = 16
 OUTPUT_TOKENS = 4
-SLICE_REQUESTS = {0.0: 50}
-"""By share of the prompt that is cached: slices must be longer than the pauses of the patch's thread (0.05 s)."""
-MOST_SLICE_REQUESTS = 150
+SLICE_REQUESTS = {0.0: 150}
+"""By share of the prompt that is cached: slices must be longer than the pauses of the patch's thread (0.25 s)."""
+MOST_SLICE_REQUESTS = 500
 FLUSH_S = 60.0
 COUNTERS = [
     f"hitcurve_engine_{name}_total" for name in ("requests", "query_tokens", "hit_tokens", "spans", "errors")

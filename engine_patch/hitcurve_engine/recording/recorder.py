@@ -30,8 +30,9 @@ _log = logging.getLogger("hitcurve.engine")
 
 CLOSE_S: Final = 5.0
 """The whole of a shutdown: the rest of the queue, and every sink."""
-POLL_S: Final = 0.05
-"""Longer ones cost more: the engine's objects that events refer to live on and push others out of the caches."""
+POLL_S: Final = 0.25
+"""Shorter ones cost more: while this thread waits for the interpreter's lock, the engine's thread wakes it, mostly
+in vain, each time that it gives the lock up for a moment."""
 SLICE_S: Final = 0.001
 PAUSE_S: Final = 0.0001
 TICK_S: Final = 1.0

@@ -1,0 +1,142 @@
+"""The worker of ``tests/benchmarks/engine_patch_end_to_end.py --parts``: which part of the patch costs what.
+
+Slices without the patch alternate with slices in which it does its work up to one step and drops the rest; a step
+includes those before. Cases are as in ``vllm_end_to_end.py``.
+"""
+
+import argparse
+import gc
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+from collections import deque
+from typing import Any
+
+from vllm_end_to_end import (
+    BLOCK_SIZE,
+    FLUSH_S,
+    MOST_SLICE_REQUESTS,
+    PROMPT_BLOCKS,
+    SLICE_REQUESTS,
+    Bench,
+    interval,
+    new_prompt,
+    quiet_ratio,
+)
+
+from hitcurve_engine.probes.adoption import hash_root
+from hitcurve_engine.recording.event_reader import EventReader
+from hitcurve_engine.recording.frames import EVENTS, pack
+
+PARTS = {
+    "hooks": "the hooks, whose events are thrown away",
+    "queued": "the thread that takes them off the queue",
+    "read": "reading them",
+    "packed": "packing what was read",
+    "written": "writing it to a process that throws it away",
+    "all": "everything, replayed and sent",
+}
+
+
+class Until:
+    """A target of the recorder's thread that stops after one step."""
+
+    def __init__(self, part: str, pipe: int) -> None:
+        self._part = part
+        self._pipe = pipe
+
+    def take(self, events: list[Any]) -> None:
+        if self._part != "read":
+            frame = pack((EVENTS, events))
+            if self._part == "written":
+                os.write(self._pipe, frame)
+
+
+class PartBench(Bench):
+    """Its recorder's thread does as much as the part says."""
+
+    def __init__(self, model: str) -> None:
+        super().__init__(model)
+        self.part = "all"
+        self.serve([new_prompt([]) for _ in range(2)])
+        assert self.recorder.flush(FLUSH_S)
+        self.events = self.recorder.probe.events
+        self.reader = self.recorder._reader
+        self.drain = self.recorder._drain
+        self.sink = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+        self.recorder._drain = self.drain_until  # type: ignore[method-assign]
+
+    def drain_until(self, target: Any) -> None:
+        recorder = self.recorder
+        if self.part == "all":
+            self.drain(target)
+            return
+        if self.part in ("hooks", "queued"):
+            while recorder.probe.events:
+                recorder.probe.events.popleft()
+        process, recorder._process = recorder._process, None
+        assert self.sink.stdin is not None
+        self.drain(Until(self.part, self.sink.stdin.fileno()))
+        recorder._process = process
+
+    def use(self, part: str) -> None:
+        assert self.recorder.flush(FLUSH_S)
+        self.part = part
+        self.recorder._reader = self.reader if part == "all" else self.other_reader()
+        self.recorder.probe.events = deque(maxlen=0) if part == "hooks" else self.events
+
+    def other_reader(self) -> EventReader:
+        """The recording process would miss what another one has sent."""
+        reader = EventReader(self.recorder._shape, self.recorder._switch, isolated=True)
+        reader.trust_hashes("sha256", hash_root(), [])
+        return reader
+
+
+def measure(bench: PartBench, share: float, rounds: int) -> None:
+    shared = new_prompt([])[: round(PROMPT_BLOCKS * share) * BLOCK_SIZE]
+    requests = SLICE_REQUESTS.get(share, MOST_SLICE_REQUESTS)
+    slices: dict[str, list[Any]] = {part: [] for part in ("none", *PARTS)}
+    dice = random.Random(1)
+    for number in range(-1, rounds):
+        for part in dice.sample(list(slices), len(slices)):
+            bench.use("all" if part == "none" else part)
+            one = bench.slice(part != "none", shared, requests)
+            if number >= 0:
+                slices[part].append(one)
+    bench.use("all")
+    off = slices["none"]
+    for part, meaning in PARTS.items():
+        on = slices[part]
+        both = list(zip(off, on, strict=True))
+        line = {
+            "hit_share": share,
+            "part": meaning,
+            "rounds": rounds,
+            "throughput_ratio": interval([without.wall_s / patched.wall_s for without, patched in both]),
+            "engine_cpu_ratio": interval([without.cpu_s / patched.cpu_s for without, patched in both]),
+            "quiet_engine_cpu_ratio": quiet_ratio(off, on, lambda one: one.cpu_s),
+            "threads_us": round(statistics.median(one.threads_cpu_s for one in on) / requests * 1e6, 1),
+        }
+        print(json.dumps(line), flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("model")
+    parser.add_argument("--pairs", type=int, required=True)
+    parser.add_argument("--shares", type=float, nargs="+", required=True)
+    options = parser.parse_args()
+    bench = PartBench(options.model)
+    gc.collect()
+    gc.freeze()
+    for share in options.shares:
+        measure(bench, share, options.pairs)
+    if bench.recorder.status.errors:
+        sys.exit(f"the patch had errors, nothing above counts: {bench.recorder.status.errors}")
+
+
+if __name__ == "__main__":
+    main()
