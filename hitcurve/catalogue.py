@@ -1,7 +1,8 @@
 """Every metric hitcurve exposes: name, type, labels, help. The one list.
 
-The exporter takes its families from here, dashboards and rules take the names, ``docs/metrics.md`` is checked
-against it. Every sample of a target carries, besides the labels named here, the labels its configuration adds.
+The exporter takes its families from here, and a chaos run its gauge; dashboards and rules take the names,
+``docs/metrics.md`` is checked against it. Every sample of a target carries, besides the labels named here, the
+labels its configuration adds.
 A metric that has no value has no sample; it is never 0 instead.
 
 Longer than 300 lines because it is one list.
@@ -18,7 +19,7 @@ __all__ = [
     "metric_named",
 ]
 
-Group = Literal["hit rates", "traffic", "curve", "engine", "KV events", "scraping", "fleet", "exporter"]
+Group = Literal["hit rates", "traffic", "curve", "engine", "KV events", "scraping", "fleet", "exporter", "chaos"]
 
 GROUPS: Final[tuple[Group, ...]] = (
     "hit rates",
@@ -29,6 +30,7 @@ GROUPS: Final[tuple[Group, ...]] = (
     "scraping",
     "fleet",
     "exporter",
+    "chaos",
 )
 ENGINE_LABELS: Final = ("target", "engine", "model_name")
 """Labels of everything said about one engine; ``model_name`` is absent where the page names no model."""
@@ -385,6 +387,13 @@ CATALOGUE: Final[tuple[Metric, ...]] = (
         (),
         "When a good configuration was last read, Unix time.",
         "exporter",
+    ),
+    Metric(
+        "hitcurve_chaos_active",
+        "gauge",
+        ("scenario",),
+        "1 while the scenario runs, 0 once it ran; a run serves it, so that all of it is absent between runs.",
+        "chaos",
     ),
 )
 

@@ -5,12 +5,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from hitcurve.catalogue import metric_named
 from hitcurve.errors import UsageError
 from hitcurve.listening import why_not_listening
 
 __all__ = ["ACTIVE_METRIC", "ActiveScenario", "serve_active"]
 
 ACTIVE_METRIC = "hitcurve_chaos_active"
+_METRIC = metric_named(ACTIVE_METRIC)
 _CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -33,11 +35,7 @@ class ActiveScenario:
         """The text exposition format."""
         with self._lock:
             rows = [f'{ACTIVE_METRIC}{{scenario="{name}"}} {value}\n' for name, value in self._values.items()]
-        head = (
-            f"# HELP {ACTIVE_METRIC} Whether a chaos scenario runs on the target right now.\n"
-            f"# TYPE {ACTIVE_METRIC} gauge\n"
-        )
-        return head + "".join(rows)
+        return f"# HELP {ACTIVE_METRIC} {_METRIC.help}\n# TYPE {ACTIVE_METRIC} {_METRIC.kind}\n" + "".join(rows)
 
 
 @contextmanager

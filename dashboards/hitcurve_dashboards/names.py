@@ -115,12 +115,13 @@ def labels_of(name: str) -> frozenset[str] | None:
 
 
 def origin_of(name: str) -> Origin | None:
-    """Who tells it: the exporter, or an engine's own page; ``None`` where neither does."""
+    """Who tells it: the exporter, or an engine's own page; ``None`` where neither does: a chaos run does."""
     level, _, rest = name.partition(":")
     if level in LEVELS:
         return "page" if level == "instance_engine" or rest.startswith("vllm") else "exporter"
-    if name in {metric.name for metric in CATALOGUE}:
-        return "exporter"
+    for metric in CATALOGUE:
+        if metric.name == name:
+            return None if metric.group == "chaos" else "exporter"
     return "page" if name.startswith("vllm") or (name in _LABELS and name != "up") else None
 
 

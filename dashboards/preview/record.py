@@ -169,12 +169,11 @@ def started_prometheus(
     for job in (exporter, pages):
         del job["dns_sd_configs"]
     del pages["relabel_configs"]
-    exporter["static_configs"] = [{"targets": [exporter_url.removeprefix("http://")]}]
+    exporter["static_configs"] = [{"targets": [exporter_url.removeprefix("http://"), active]}]
     pages["static_configs"] = [
         {"targets": [engine.url.removeprefix("http://")], "labels": {"target": name}}
         for name, engine in engines.items()
     ]
-    settings["scrape_configs"].append({"job_name": "chaos", "static_configs": [{"targets": [active]}]})
     (folder / "prometheus.yml").write_text(yaml.safe_dump(settings))
     address = free_address()
     command = ["prometheus", f"--config.file={folder / 'prometheus.yml'}", f"--web.listen-address={address}"]

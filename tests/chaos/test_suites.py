@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hitcurve.catalogue import metric_named
 from hitcurve.errors import UsageError
 from hitcurve_chaos.active import ActiveScenario, serve_active
 from hitcurve_chaos.hypothesis import Judgement
@@ -267,7 +268,8 @@ def test_the_page_says_which_scenario_runs() -> None:
         active.begin("reset-idle")
         with urllib.request.urlopen(url, timeout=5) as answer:
             page = answer.read().decode()
-    assert page.splitlines()[1:] == [
+    assert page.splitlines() == [
+        f"# HELP hitcurve_chaos_active {metric_named('hitcurve_chaos_active').help}",
         "# TYPE hitcurve_chaos_active gauge",
         'hitcurve_chaos_active{scenario="pause"} 0',
         'hitcurve_chaos_active{scenario="reset-idle"} 1',

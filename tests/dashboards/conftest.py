@@ -28,6 +28,7 @@ import yaml
 
 from hitcurve.child import ChildProcess
 from hitcurve.engine_patch_catalogue import ENGINE_PATCH_CATALOGUE, FIRST_TOKEN
+from hitcurve_chaos.active import ActiveScenario, serve_active
 from hitcurve_dashboards.build import built
 from hitcurve_dashboards.rules.records import Objective
 
@@ -231,14 +232,17 @@ def free_address() -> str:
         return f"127.0.0.1:{taken.getsockname()[1]}"
 
 
-def prometheus_configuration(exporter_url: str, targets: Path, rules: list[Path]) -> dict[str, Any]:
-    """The one we ship, with the engines that the file of targets lists and without its waiting times."""
+def prometheus_configuration(ours: list[str], targets: Path, rules: list[Path]) -> dict[str, Any]:
+    """The one we ship, with the engines that the file of targets lists and without its waiting times.
+
+    ``ours`` are the addresses of the exporter and of a chaos run.
+    """
     shipped = yaml.safe_load((Path(__file__).parents[2] / "dashboards/prometheus/prometheus.yml").read_text())
     jobs = {job["job_name"]: job for job in shipped["scrape_configs"]}
     for job in jobs.values():
         del job["dns_sd_configs"]
     del jobs["vllm"]["relabel_configs"]
-    jobs["hitcurve"]["static_configs"] = [{"targets": [exporter_url.removeprefix("http://")]}]
+    jobs["hitcurve"]["static_configs"] = [{"targets": ours}]
     jobs["vllm"]["file_sd_configs"] = [{"files": [str(targets)], "refresh_interval": "1s"}]
     return {
         "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
@@ -256,10 +260,12 @@ def groups_of(engines: dict[str, str]) -> list[dict[str, Any]]:
 
 
 @contextmanager
-def watching(folder: Path, rules: dict[str, str], pages: list[dict[str, Any]]) -> Iterator[Fleet]:
+def watching(
+    folder: Path, rules: dict[str, str], pages: list[dict[str, Any]], chaos_url: str | None = None
+) -> Iterator[Fleet]:
     """The exporter, and Prometheus with these rules by their file names; no engines yet.
 
-    ``pages`` are target groups that only Prometheus scrapes.
+    ``pages`` are target groups that only Prometheus scrapes, ``chaos_url`` is the page of a chaos run.
     """
     program = shutil.which("prometheus")
     if program is None:
@@ -284,9 +290,8 @@ def watching(folder: Path, rules: dict[str, str], pages: list[dict[str, Any]]) -
         for file, text in rules.items():
             (folder / file).write_text(text)
         (folder / "pages.json").write_text(json.dumps(pages))
-        configuration = prometheus_configuration(
-            exporter_url, folder / "pages.json", [folder / file for file in rules]
-        )
+        ours = [urllib.parse.urlsplit(url).netloc for url in (exporter_url, chaos_url) if url is not None]
+        configuration = prometheus_configuration(ours, folder / "pages.json", [folder / file for file in rules])
         (folder / "prometheus.yml").write_text(yaml.safe_dump(configuration))
         address = free_address()
         storage = (f"--config.file={folder / 'prometheus.yml'}", f"--storage.tsdb.path={folder / 'data'}")
@@ -299,12 +304,17 @@ def watching(folder: Path, rules: dict[str, str], pages: list[dict[str, Any]]) -
 
 @contextmanager
 def running_fleet(folder: Path, rules: dict[str, str]) -> Iterator[Fleet]:
-    """The same with two engines that have traffic, and a page with all metrics of the engine patch."""
+    """The same with two engines that have traffic, and the pages of the engine patch and of a chaos run."""
     with ExitStack() as running:
         patched = PatchedPage()
         running.callback(patched.stop)
         pages = [{"targets": [patched.address], "labels": {"target": "patched"}}]
-        fleet = running.enter_context(watching(folder, rules, pages))
+        active = ActiveScenario()
+        active.begin("pause")
+        active.end("pause")
+        active.begin("reset-idle")
+        chaos_url = running.enter_context(serve_active(active, "127.0.0.1:0"))
+        fleet = running.enter_context(watching(folder, rules, pages, chaos_url))
         for name in ("sim-0", "sim-1"):
             command = (
                 sys.executable,

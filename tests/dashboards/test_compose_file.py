@@ -168,6 +168,24 @@ def test_chaos_accepts_its_targets(repository: Path) -> None:
         assert shown.returncode == 0, shown.stderr
 
 
+def test_prometheus_finds_a_chaos_run(services: dict[str, Any], repository: Path) -> None:
+    (ours, _) = yaml.safe_load((repository / "dashboards/prometheus/prometheus.yml").read_text())["scrape_configs"]
+    ports = {name: entry["port"] for entry in ours["dns_sd_configs"] for name in entry["names"]}
+    runs = {name: service for name, service in services.items() if name.startswith("chaos")}
+    assert ports.keys() == {"exporter", *runs}
+    for name, service in runs.items():
+        assert f"--metrics-listen=0.0.0.0:{ports[name]}" in service["command"]
+        assert "ports" not in service, "it is read inside the network only"
+
+
+def test_a_chaos_run_that_is_documented_has_the_name_that_prometheus_asks_for(repository: Path) -> None:
+    """A container of ``compose run`` has the name of its service only where it is asked for."""
+    for file in ("compose.yaml", "docs/dashboards.md"):
+        said = re.findall(r"docker compose .*?run .*?\bchaos[\w-]*", (repository / file).read_text())
+        assert said, file
+        assert all("--use-aliases" in command for command in said), said
+
+
 def test_grafana_finds_what_is_mounted(services: dict[str, Any], repository: Path) -> None:
     provisioning = repository / "dashboards/grafana/provisioning"
     provider = yaml.safe_load((provisioning / "dashboards/hitcurve.yml").read_text())["providers"][0]

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from hitcurve.errors import EnvironmentFailed
+from hitcurve_dashboards.boards.chaos import CHAOS
 from hitcurve_dashboards.lint.execute import Asked, HttpPrometheus, execute
 from hitcurve_dashboards.names import VLLM
 from hitcurve_dashboards.rules.document import rule_groups
@@ -49,6 +50,14 @@ def test_the_check_command_executes_every_query(warm: Any) -> None:
         "nothing is wrong",
     }
     assert {empty.partition(": ")[2] for empty in findings["empty"]} <= allowed
+
+
+def test_the_chaos_dashboard_shows_which_scenario_runs_and_no_other(warm: Any) -> None:
+    (panel,) = [one for row in CHAOS.rows for one in row.panels if one.title == "Scenario that runs"]
+    (query,) = panel.queries
+    asked = query.expr.replace("$job", "hitcurve")
+    warm.wait(lambda: warm.ask(asked), "the scenario that runs")
+    assert warm.ask(asked) == [({"scenario": "reset-idle"}, 1.0)]
 
 
 def test_a_query_that_is_refused_or_empty_is_a_problem(warm: Any) -> None:

@@ -1,6 +1,6 @@
 """Chaos: what did the fault do?"""
 
-from hitcurve_dashboards.boards.shared import CUTS, ENGINE, EXPORTER_VARIABLES, codes, rate, ratio
+from hitcurve_dashboards.boards.shared import CUTS, ENGINE, EXPORTER_VARIABLES, JOB, codes, rate, ratio
 from hitcurve_dashboards.grafana.looks import STATE_CODES, STATE_COLOURS, value_names
 from hitcurve_dashboards.grafana.records import Dashboard, Panel, Query, Row
 
@@ -40,6 +40,23 @@ _FAULT = Row(
             height=6,
             no_value="No engine",
             mappings=(value_names(STATE_CODES, STATE_COLOURS),),
+        ),
+        Panel(
+            "Scenario that runs",
+            "state-timeline",
+            "Which scenario runs now, and which ran when? Told by a chaos run that Prometheus scrapes "
+            "('hitcurve chaos run --metrics-listen').",
+            (
+                Query(
+                    f"max by (scenario) (hitcurve_chaos_active{{{JOB}}}) > 0",
+                    "{{scenario}}",
+                    may_be_empty="no chaos run listens",
+                ),
+            ),
+            width=24,
+            height=5,
+            no_value="No chaos run listens",
+            mappings=(value_names({"runs": 1}, {"runs": "#B877D9"}),),
         ),
     ),
 )

@@ -18,7 +18,8 @@ from hitcurve_exporter.configuration.yaml_document import Section, Unsuitable, a
 
 __all__ = ["a_listen_address", "a_target", "an_address", "is_free_label", "read_targets"]
 
-RESERVED_LABELS: Final = frozenset(label for metric in CATALOGUE for label in metric.labels) | {"instance", "job"}
+_EXPORTED: Final = [metric for metric in CATALOGUE if metric.group != "chaos"]
+RESERVED_LABELS: Final = frozenset(label for metric in _EXPORTED for label in metric.labels) | {"instance", "job"}
 _LABEL_NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _HOST_LABEL: Final = re.compile(r"[a-zA-Z0-9_](?:[a-zA-Z0-9_-]{0,61}[a-zA-Z0-9_])?")
 _LONGEST_HOST: Final = 254
