@@ -168,6 +168,7 @@ def started_prometheus(
     exporter, pages = settings["scrape_configs"]
     for job in (exporter, pages):
         del job["dns_sd_configs"]
+    del exporter["file_sd_configs"]
     del pages["relabel_configs"]
     exporter["static_configs"] = [{"targets": [exporter_url.removeprefix("http://"), active]}]
     pages["static_configs"] = [

@@ -95,6 +95,7 @@ def test_faults_are_marked_in_a_grafana_only_where_one_is_given(repository: Path
         assert words[:3] == ["chaos", "run", "smoke"]
         assert ("--grafana" in words, grafana in words) == (asked, asked)
         assert "--seed" not in words
+        assert re.fullmatch(r"\d+\.\d+\.\d+\.\d+:9478", words[words.index("--metrics-listen") + 1])
 
 
 def test_text_of_whoever_starts_it_reaches_the_shell_as_a_variable_only(repository: Path) -> None:

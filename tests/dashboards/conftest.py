@@ -241,6 +241,7 @@ def prometheus_configuration(ours: list[str], targets: Path, rules: list[Path]) 
     jobs = {job["job_name"]: job for job in shipped["scrape_configs"]}
     for job in jobs.values():
         del job["dns_sd_configs"]
+    del jobs["hitcurve"]["file_sd_configs"]
     del jobs["vllm"]["relabel_configs"]
     jobs["hitcurve"]["static_configs"] = [{"targets": ours}]
     jobs["vllm"]["file_sd_configs"] = [{"files": [str(targets)], "refresh_interval": "1s"}]

@@ -12,7 +12,9 @@ import yaml
 
 from hitcurve_dashboards.build import DASHBOARD_FOLDER
 from hitcurve_dashboards.lint.expressions import expression_problems
+from hitcurve_dashboards.lint.tree import metrics_in
 from hitcurve_dashboards.names import known_metrics
+from hitcurve_dashboards.rules.document import rule_groups
 from hitcurve_engine.recording.sinks import EngineFacts
 from hitcurve_engine.spans.attributes import resource_attributes
 from hitcurve_exporter.configuration.load import configuration_from_file
@@ -176,6 +178,30 @@ def test_prometheus_finds_a_chaos_run(services: dict[str, Any], repository: Path
     for name, service in runs.items():
         assert f"--metrics-listen=0.0.0.0:{ports[name]}" in service["command"]
         assert "ports" not in service, "it is read inside the network only"
+
+
+def test_prometheus_finds_the_suite_of_a_night_on_the_machine_itself(
+    compose_binary: str, repository: Path
+) -> None:
+    layers = ("-f", "compose.yaml", "-f", "chaos/compose/nightly.yaml", "--profile", "gpu")
+    shown = compose(compose_binary, *layers, "config", "--format", "json", repository=repository)
+    assert shown.returncode == 0, shown.stderr
+    prometheus = json.loads(shown.stdout)["services"]["prometheus"]
+    assert prometheus["extra_hosts"] == ["host.docker.internal=host-gateway"]
+    (ours, _) = yaml.safe_load((repository / "dashboards/prometheus/prometheus.yml").read_text())["scrape_configs"]
+    (pattern,) = ours["file_sd_configs"][0]["files"]
+    (mounted,) = [one for one in prometheus["volumes"] if Path(one["target"]).match(pattern)]
+    (group,) = yaml.safe_load(Path(mounted["source"]).read_text())
+    (address,) = group["targets"]
+    host, _, port = address.partition(":")
+    assert host == "host.docker.internal"
+    assert f':{port}"' in (repository / ".github/workflows/nightly.yml").read_text()
+
+
+def test_no_rule_minds_that_a_chaos_run_is_mostly_not_there() -> None:
+    for group in rule_groups():
+        for rule in group.rules:
+            assert not {"up", "hitcurve_chaos_active"} & metrics_in(rule.expr, known_metrics()), rule
 
 
 def test_a_chaos_run_that_is_documented_has_the_name_that_prometheus_asks_for(repository: Path) -> None:

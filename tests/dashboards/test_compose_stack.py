@@ -32,7 +32,8 @@ pytestmark = [pytest.mark.docker, pytest.mark.real_prometheus]
 IMAGE = "hitcurve-test-base:local"
 PROJECT = "hitcurve-test"
 SERVICES = ("sim-0", "sim-1", "exporter-sim", "load-sim-0", "load-sim-1", "locust", "locust-worker", "prometheus")
-PROMETHEUS_USER = 65534
+PROMETHEUS_USER, OUR_USER = 65534, 65532
+OWNERS = {"prometheus": PROMETHEUS_USER, "runs": OUR_USER}
 STACK_DEADLINE_S, DATA_DEADLINE_S = 50.0, 30.0
 
 
@@ -41,13 +42,13 @@ def docker(socket_file: str, *arguments: str, data: bytes | None = None) -> subp
 
 
 def empty_root() -> bytes:
-    """A root file system of links and empty folders; /prometheus belongs to Prometheus, as in its image."""
+    """A root file system of links and empty folders; some belong to those who write there, as in their images."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
-        for name in ("usr", "etc", "tmp", "prometheus"):
+        for name in ("usr", "etc", "tmp", *OWNERS):
             folder = tarfile.TarInfo(name)
-            folder.type, folder.mode = tarfile.DIRTYPE, 0o755
-            folder.uid = folder.gid = PROMETHEUS_USER if name == "prometheus" else 0
+            folder.type, folder.mode = tarfile.DIRTYPE, 0o1777 if name == "tmp" else 0o755
+            folder.uid = folder.gid = OWNERS.get(name, 0)
             archive.addfile(folder)
         for name in ("bin", "sbin", "lib", "lib64"):
             link = tarfile.TarInfo(name)
@@ -76,7 +77,7 @@ def override(repository: Path, prometheus: Path) -> str:
             "volumes": list(mounted),
             "environment": {"PYTHONDONTWRITEBYTECODE": "1"},
         }
-        for name in SERVICES
+        for name in (*SERVICES, "chaos-sim")
     }
     for name in ("locust", "locust-worker"):
         services[name]["entrypoint"] = [python, "-m", "locust", "-f", "/etc/hitcurve/locustfile.py"]
@@ -225,3 +226,14 @@ def test_roots_are_read_only_and_users_are_not_root(stack: Stack) -> None:
         tried = stack.call("exec", "-T", service, str(Path(sys.prefix) / "bin" / "python"), "-c", code)
         assert tried.stdout.strip() == "65532", tried.stderr
         assert "Read-only file system" in tried.stderr
+
+
+def test_prometheus_sees_which_scenario_of_a_chaos_run_runs(stack: Stack) -> None:
+    started = stack.call("run", "--detach", "--use-aliases", "--no-deps", "chaos-sim")
+    assert started.returncode == 0, started.stderr
+    run = started.stdout.split()[-1]
+    try:
+        stack.wait('hitcurve_chaos_active{job="hitcurve",scenario="reset-prefix-cache"} == 1', {""})
+    finally:
+        print(docker(stack.environment["DOCKER_HOST"], "logs", run).stderr.decode())
+        docker(stack.environment["DOCKER_HOST"], "rm", "--force", run)
