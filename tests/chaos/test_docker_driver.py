@@ -4,12 +4,10 @@ import contextlib
 import io
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
 import tarfile
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +15,6 @@ from typing import Any
 
 import pytest
 
-from hitcurve.child import ChildProcess
 from hitcurve_chaos.access import DockerAccess
 from hitcurve_chaos.calls import HttpTransport
 from hitcurve_chaos.carry_out import RunRequest, carry_out
@@ -45,26 +42,9 @@ SETTINGS = {"recover_within": 30, "baseline_within": 30, "paused": 0.5, "cut": 0
 
 
 @pytest.fixture(scope="module")
-def client() -> Iterator[Any]:
+def client(docker_engine: str) -> Any:
     """A client of the Docker Engine: the one that runs, else one of our own."""
-    if _answers(running := os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")):
-        yield docker.DockerClient(base_url=running)
-        return
-    if shutil.which("dockerd") is None or os.getuid() != 0:
-        pytest.skip("no Docker Engine runs, and none can be started without dockerd (Debian: docker.io) and root")
-    with tempfile.TemporaryDirectory(prefix="hitcurve-", ignore_cleanup_errors=True) as name:
-        folder = Path(name)
-        address = f"unix://{folder}/d.sock"
-        places = [f"--data-root={folder}/data", f"--exec-root={folder}/exec", f"--pidfile={folder}/pid"]
-        # Where CAP_SYS_RESOURCE is missing, limits cannot be raised to the engine's own default.
-        command = ["dockerd", "-H", address, *places, "--default-ulimit", "nofile=1024:4096"]
-        with ChildProcess("dockerd", command, folder / "dockerd.log") as daemon:
-            deadline = time.monotonic() + START_S
-            while not _answers(address):
-                if time.monotonic() > deadline or not daemon.running:
-                    pytest.skip(f"dockerd does not start here: {(folder / 'dockerd.log').read_text()[-300:]}")
-                time.sleep(0.1)
-            yield docker.DockerClient(base_url=address)
+    return docker.DockerClient(base_url=docker_engine)
 
 
 @pytest.fixture(scope="module")
@@ -227,11 +207,6 @@ def _import_image(client: Any) -> None:
 def _address(client: Any) -> str:
     """The engine's address, for the driver of a run, which reads DOCKER_HOST."""
     return f"unix://{client.api.get_adapter(client.api.base_url).socket_path}"
-
-
-def _answers(address: str) -> bool:
-    done = subprocess.run(["docker", "-H", address, "info"], capture_output=True, timeout=30)
-    return done.returncode == 0
 
 
 def _free_port() -> int:
