@@ -60,11 +60,11 @@ def test_does_not_take_older_requests_of_the_folder_for_its_own(engine: Any, tmp
 
 def test_a_load_that_only_fails_says_how(engine: Any, answers: Any, tmp_path: Path) -> None:
     engine.answer = lambda exchange: answers([(0.0, b'{"error": {"message": "no model m"}}')], status=404)
-    arguments = ["unique", "--host", engine.url, "--users", "1", "--requests", "1"]
+    arguments = ["unique", "--host", engine.url, "--users", "1", "--think-time", "0.1", "--duration", "600"]
     with LoadProcess(arguments, out=tmp_path, name="hopeless") as process:
         deadline = time.monotonic() + 60
         while not (process.requests_path.exists() and process.requests_path.read_text().endswith("\n")):
             assert time.monotonic() < deadline
             time.sleep(0.05)
-        with pytest.raises(EnvironmentFailed, match=r"HTTP 404: no model m"):
+        with pytest.raises(EnvironmentFailed, match=r"\(the last one failed: HTTP 404: no model m\)"):
             process.wait_first_success(0.0)
