@@ -16,7 +16,7 @@ def whole_file(path: Path) -> Iterator[Path]:
     Whatever is raised, Ctrl-C included, leaves what was at ``path`` and nothing beside it; to put an OSError into
     words is left to the caller. Two processes may write the same file: the later one's is there then.
     """
-    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
+    draft = path.parent / f".{path.name}.{os.getpid()}.part"
     try:
         yield draft
         os.replace(draft, path)

@@ -40,3 +40,10 @@ def test_a_folder_is_no_file(tmp_path: Path) -> None:
     with pytest.raises(IsADirectoryError):
         write_whole(tmp_path / "folder", "text")
     assert list(tmp_path.iterdir()) == [tmp_path / "folder"]
+
+
+def test_a_path_without_a_name_is_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(OSError, match=r"-> '\.'"):
+        write_whole(Path(), "text")
+    assert list(tmp_path.iterdir()) == []
