@@ -119,7 +119,7 @@ def test_a_port_in_use_ends_with_3_and_one_sentence() -> None:
             for url in ("http://a host:8000", "http://127.0.0.1:8000/a b")
         ),
         (
-            ["--target", "user:secret@a:8000"],
+            ["--target", "user:s@cret@a:8000"],
             "--target must be an address without user name and password, since it becomes a label; "
             "got '…@a:8000'.",
         ),

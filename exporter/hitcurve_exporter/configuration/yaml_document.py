@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 Value = TypeVar("Value")
-_CREDENTIALS: Final = re.compile(r"(^|//)[^/@\s]*@")
+_CREDENTIALS: Final = re.compile(r"(^|//)[^/\s]*@")
 
 
 class Unsuitable(ValueError):
