@@ -10,7 +10,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from hitcurve.errors import HitcurveError
-from hitcurve_exporter.configuration.durations import parse_duration
+from hitcurve_exporter.configuration.durations import format_duration, parse_duration
 from hitcurve_exporter.page.document import PageFormat
 from hitcurve_exporter.page.negotiation import format_for
 from hitcurve_exporter.scraping.curve_history import KEPT_S
@@ -84,7 +84,7 @@ class _Routes:
         except ValueError:
             return _json_error("'window' must be a duration such as 1h.", 400)
         if window_s > KEPT_S:
-            return _json_error("'window' must be at most 1h, which is what is kept.", 400)
+            return _json_error(f"'window' must be at most {format_duration(KEPT_S)}, which is what is kept.", 400)
         try:
             return web.json_response(self._site.curve(request.match_info["id"], window_s))
         except NoSuchEngine as error:
