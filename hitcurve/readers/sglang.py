@@ -2,10 +2,11 @@
 
 A counter with labels is printed from its first increase on (``srt/observability/metrics_collector.py`` of 0.5.22
 leaves increases of 0 out). So an engine that served nothing prints no token counters, and one that found nothing
-yet prints no ``prefill_cache``: that one is 0, since both modes are counted at one place.
+yet prints no ``prefill_cache``: that one is 0, since both modes are counted at one place. No prefill finds every
+token, so ``prefill_cache`` alone is half a pair.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
@@ -20,13 +21,8 @@ __all__ = ["LOOKED_FOR", "read_sglang", "sglang_names"]
 
 LOOKED_FOR: Final = "sglang:realtime_tokens_total"
 _PREFIXES: Final = ("sglang:", "sglang_")
-_COUNTERS: Final = (
-    "realtime_tokens",
-    "prompt_tokens",
-    "cached_tokens",
-    "num_retracted_requests",
-    "evicted_tokens",
-)
+_LOOKUPS: Final = ("realtime_tokens", "prompt_tokens", "cached_tokens")
+_COUNTERS: Final = (*_LOOKUPS, "num_retracted_requests", "evicted_tokens")
 _UNUSED: Final = ("max_total_num_tokens", "token_usage")
 """Gauges of the scheduler by which an engine is known that served nothing yet: one series a rank."""
 _OTHERS: Final = (
@@ -67,7 +63,7 @@ def read_sglang(page: Page, *, at_s: float, monotonic_s: float) -> tuple[EngineS
     ids = engine_ids(engines) if engines else ()
     evictions_told = _has_evictions_of_each(metrics, len(engines))
     names = {name for labels in engines for name in labels}
-    telling = frozenset(name for name in names if len({labels.get(name) for labels in engines}) > 1)
+    telling = [name for name in names if len({labels.get(name) for labels in engines}) > 1]
     return tuple(
         _sample(
             page,
@@ -95,17 +91,21 @@ def _engines(table: MetricTable, metrics: Mapping[str, object]) -> list[EngineLa
 
 @dataclass(frozen=True, slots=True)
 class _Own:
-    """What belongs to one engine of a page: of several only series that say so by the labels that tell them apart.
+    """What belongs to one engine of a page: of several only series with those labels that tell it from the others.
 
     The API server counts requests and prompt tokens of all ranks together, without ``dp_rank``.
     """
 
     table: MetricTable
     labels: EngineLabels
-    telling: frozenset[str]
+    telling: Sequence[str]
 
     def series(self, metric: str) -> list[Series]:
-        return [one for one in self.table.series(metric, self.labels) if self.telling <= one.labels.keys()]
+        found = self.table.series(metric, self.labels)
+        return [one for one in found if all(self._is_as_here(one, name) for name in self.telling)]
+
+    def _is_as_here(self, one: Series, name: str) -> bool:
+        return (one.labels.get(name) or None) == self.labels.get(name)
 
 
 def _has_evictions_of_each(metrics: Mapping[str, tuple[Series, ...]], engines: int) -> bool:
@@ -121,13 +121,7 @@ def _sample(
     page: Page, own: _Own, engine: str, *, evictions_told: bool, at_s: float, monotonic_s: float
 ) -> EngineSample:
     served = _served(own)
-    lookups = _realtime(own)
-    if lookups is None and served is not None:
-        spelling = own.series("prompt_tokens")[0].name
-        lookups = LookupCounters(served.prompt_tokens, served.cached_tokens, spelling=spelling)
-    if lookups is None and _is_unused(own):
-        lookups = LookupCounters(0.0, 0.0, spelling=_spelling_beside(own.series("token_usage")))
-    repeated = lookups is not None and lookups.spelling in page.repeated
+    lookups = _lookups(own, served)
     page_size = _whole(own, "page_size")
     return EngineSample(
         engine=engine,
@@ -148,8 +142,26 @@ def _sample(
         pool_blocks=_whole(own, "num_pages"),
         capacity_tokens=_whole(own, "max_total_num_tokens"),
         min_reusable_prefix_tokens=page_size,
-        flags=(flags.DUPLICATE_SERIES,) if repeated else (),
+        flags=_flags(page, own, lookups),
     )
+
+
+def _flags(page: Page, own: _Own, lookups: LookupCounters | None) -> tuple[str, ...]:
+    if lookups is None:
+        return (flags.UNREADABLE_LOOKUPS,) if any(own.series(name) for name in _LOOKUPS) else ()
+    return (flags.DUPLICATE_SERIES,) if lookups.spelling in page.repeated else ()
+
+
+def _lookups(own: _Own, served: ServedCounters | None) -> LookupCounters | None:
+    """By ``realtime_tokens`` alone where that is printed: another pair for one scrape would read as a restart."""
+    if own.series("realtime_tokens"):
+        return _realtime(own)
+    if served is not None:
+        spelling = own.series("prompt_tokens")[0].name
+        return LookupCounters(served.prompt_tokens, served.cached_tokens, spelling=spelling)
+    if _is_unused(own):
+        return LookupCounters(0.0, 0.0, spelling=_spelling_beside(own.series("token_usage")))
+    return None
 
 
 def _is_unused(own: _Own) -> bool:
@@ -166,7 +178,7 @@ def _spelling_beside(found: list[Series]) -> str:
 
 def _realtime(own: _Own) -> LookupCounters | None:
     modes = _split(own, "realtime_tokens", "mode")
-    if modes is None:
+    if modes is None or not ("prefill_compute" in modes or modes.keys() == {"decode"}):
         return None
     hits, computed = modes.get("prefill_cache", 0.0), modes.get("prefill_compute", 0.0)
     return LookupCounters(hits + computed, hits, spelling=own.series("realtime_tokens")[0].name)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from hitcurve import flags
 from hitcurve.readers import PageRefused, read_page
 from hitcurve.sample import EngineSample, LookupCounters, ServedCounters
 
@@ -65,6 +66,27 @@ def test_a_mode_that_was_never_increased_is_not_printed_and_is_zero() -> None:
     assert found.lookups == LookupCounters(60, 0, spelling=NAME)
 
 
+@pytest.mark.parametrize(
+    "modes",
+    [
+        {"": 500},
+        {',mode="prefill_cache"': 500},
+        {',mode="prefill_cache"': "NaN", ',mode="prefill_compute"': 60},
+    ],
+)
+def test_prefill_tokens_that_are_not_told_apart_are_unknown_and_no_other_pair_stands_in(
+    modes: dict[str, object],
+) -> None:
+    older = f'sglang:prompt_tokens_total{{{LABELS}}} 9\nsglang:cached_tokens_total{{{LABELS},cache_source="a"}} 3'
+    found = sample(*(f"{NAME}{{{LABELS}{mode}}} {value}" for mode, value in modes.items()), older)
+    assert (found.lookups, found.flags) == (None, (flags.UNREADABLE_LOOKUPS,))
+    assert found.served == ServedCounters(9, 3)
+
+
+def test_an_engine_that_only_decodes_looks_nothing_up() -> None:
+    assert sample(f'{NAME}{{{LABELS},mode="decode"}} 7').lookups == LookupCounters(0, 0, spelling=NAME)
+
+
 @pytest.mark.parametrize("colon", [":", "_"])
 def test_an_engine_that_served_nothing_yet_has_counters_of_zero(colon: str) -> None:
     """Its page has the scheduler's gauges, and no counter before its first increase."""
@@ -86,7 +108,8 @@ def test_an_engine_that_served_nothing_yet_has_counters_of_zero(colon: str) -> N
     ],
 )
 def test_counters_that_somebody_dropped_are_unknown_and_not_zero(sign: str) -> None:
-    assert sample(f"sglang:token_usage{{{LABELS}}} 0.2", sign).lookups is None
+    found = sample(f"sglang:token_usage{{{LABELS}}} 0.2", sign)
+    assert (found.lookups, found.flags) == (None, ())
 
 
 def test_prompt_tokens_without_cached_ones_are_no_lookups() -> None:
@@ -149,3 +172,15 @@ def test_a_rank_that_served_nothing_yet_is_there_beside_one_that_did() -> None:
     page = "".join(f"{line}\n" for line in (*realtime(NAME, ranks[1], 40, 60), *gauges, odd))
     found = {one.engine: one.lookups for one in read_page(page, None, at_s=7.0, monotonic_s=8.0)}
     assert found == {"0": LookupCounters(0, 0, spelling=NAME), "1": LookupCounters(100, 40, spelling=NAME)}
+
+
+def test_an_engine_without_ranks_keeps_its_own_series_beside_one_with_ranks() -> None:
+    """A page of two servers, of which one splits its traffic over ranks; an empty label is the same as none."""
+    own = [f'{LABELS},instance="a"', *(f'{LABELS},instance="b",dp_rank="{rank}"' for rank in (0, 1))]
+    lines = [line for labels in own for line in realtime(NAME, labels, 40, 60)]
+    count = "sglang:time_to_first_token_seconds_count"
+    lines += [f'{count}{{model_name="m",instance="a"}} 7', f'{count}{{model_name="m",instance="b",dp_rank=""}} 9']
+    page = "".join(f"{line}\n" for line in lines)
+    found = read_page(page, None, at_s=7.0, monotonic_s=8.0)
+    assert [one.lookups for one in found] == [LookupCounters(100, 40, spelling=NAME)] * 3
+    assert [one.requests for one in found] == [7, None, None]
