@@ -41,7 +41,7 @@ GIVE_UP_S = 3.0
 class Engine:
     """Sends a span for each completion. ``silent`` counts no loss, ``waits`` for the collector, ``claims`` all.
 
-    ``mutes`` counts like an honest one and tells nothing once spans were lost and one arrived.
+    ``mutes`` waits too, so that nobody else has to, and tells nothing once spans were lost and one arrived.
     """
 
     def __init__(self, kind: Kind, collector: str) -> None:
@@ -58,7 +58,7 @@ class Engine:
         assert body is not None
         sender = threading.Thread(target=self._send)
         sender.start()
-        if self.kind == "waits":
+        if self.kind in ("waits", "mutes"):
             sender.join()
         prompt = json.dumps([body["prompt"], body.get("cache_salt")])
         with self._lock:
@@ -157,7 +157,7 @@ def test_what_the_engine_does_not_tell_is_unknown_and_not_lost(
     scripted: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Nobody needs to wait for what never comes.
-    monkeypatch.setattr("hitcurve_chaos.scenarios.collector_lost._SETTLE_S", 1.0)
+    monkeypatch.setattr("hitcurve_chaos.scenarios.collector_lost._SETTLE_S", 0.5)
     verdict = judged(scripted, tmp_path, "mutes")
     assert verdict.verdict == "no_data"
     unknown = {judgement.name for judgement in verdict.judgements if judgement.met is None}
