@@ -7,7 +7,8 @@ The rules, in order, for the pair of lookup counters:
    Else it is a restart. Where no start times tell, ``hitcurve.turn_taking`` looks for pairs that go on in turn.
 2. A counter that fell means a restart; both counters of the pair are then taken from zero, never one alone.
 3. Another name or unit means an upgrade: a restart if rule 1 or 2 says so, a plain difference if the start time
-   stayed, else a restart without a value.
+   stayed, else a restart without a value. A pair that counted nothing yet may go on under any name: readers
+   guess that of counters which are not printed before their first increase.
 """
 
 import math
@@ -121,7 +122,8 @@ def _added(last: _Seen, now: _Seen, *, another_process: bool) -> LookupsAdded:
         found.append(flags.START_TIME_CHANGED)
     elif queries_fell != hits_fell:
         found.append(flags.RESTART_IN_ONE_COUNTER)
-    if last.lookups.spelling != now.lookups.spelling or last.lookups.unit != now.lookups.unit:
+    renamed = last.lookups.spelling != now.lookups.spelling or last.lookups.unit != now.lookups.unit
+    if renamed and (last.lookups.queries or last.lookups.hits):
         found.append(flags.SPELLING_CHANGED)
         if not restarted and (last.start_time_s is None or now.start_time_s is None):
             return _no_value(*found, restarts=1)

@@ -113,3 +113,20 @@ def test_08_a_restart_of_sglang_is_seen_before_its_counters_are_there_again(repl
     assert numbers == [(0, 0, None, 1), (500, 0, 0.0, 0)]
     assert [interval["flags"] for interval in target["intervals"]] == [[], []]
     assert [(cut["at_s"], cut["kind"]) for cut in target["cuts"]] == [(0, "start"), (15, "restart")]
+
+
+def test_08_versions_of_sglang_without_prefill_counters_restart_once(replayed: Record) -> None:
+    """Before the first token nothing tells which counters the version has."""
+    labels = 'model_name="acme/glm",tp_rank="0"'
+    gauges = f"sglang:token_usage{{{labels}}} 0.0\nsglang:num_running_reqs{{{labels}}} 0.0\n"
+
+    def served(prompt: int, cached: int) -> str:
+        return gauges + (
+            f'sglang:prompt_tokens_total{{model_name="acme/glm"}} {prompt}\n'
+            f'sglang:cached_tokens_total{{cache_source="device",model_name="acme/glm"}} {cached}\n'
+        )
+
+    target = replayed(gauges, served(100, 30), gauges, served(50, 20))
+    numbers = [(one["queries"], one["hits"], one["restarts"]) for one in target["intervals"]]
+    assert numbers == [(100, 30, 0), (0, 0, 1), (50, 20, 0)]
+    assert [(cut["at_s"], cut["kind"]) for cut in target["cuts"]] == [(0, "start"), (30, "restart")]

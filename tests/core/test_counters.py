@@ -119,6 +119,11 @@ def test_a_change_of_spelling_or_unit(
     assert (found.restarts, found.comparable) == (expected.restarts, expected.comparable)
 
 
+def test_a_pair_that_counted_nothing_yet_goes_on_under_any_name() -> None:
+    found = added((tokens(0, 0, OLD), None), (tokens(640, 320), None))
+    assert found == LookupsAdded(640, 320, 0.5)
+
+
 @st.composite
 def lives(draw: st.DrawFn) -> list[tuple[list[tuple[int, int]], bool]]:
     """Scrape intervals of an engine: requests of (queries, hits) served, and whether it restarted before them."""
