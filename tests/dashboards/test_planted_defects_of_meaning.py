@@ -234,7 +234,9 @@ def test_a_group_without_a_duration_or_a_name_of_its_own_is_named() -> None:
             {"job", "instance", "target", "state"},
         ),
         ("time() - up", {"job", "instance", "target"}),
+        ("up > 0", {"job", "instance", "target"}),
         ("vllm:cache_config_info", None),
+        ("vllm:cache_config_info > 0", None),
         ("absent(up)", None),
     ],
 )
@@ -249,6 +251,7 @@ def test_the_labels_of_a_result_are_those_that_prometheus_keeps(expr: str, label
         'sum by (job) (rate(hitcurve_engine_miss_tokens_total{reason=~"capacity|reset"}[5m]))',
         "sum by (le, found) (rate(hitcurve_engine_first_token_seconds_bucket[5m]))",
         "sum by (block_size) (vllm:cache_config_info)",
+        "sum by (block_size) (vllm:cache_config_info > 0)",
         "target_engine:hitcurve_hit_tokens:rate5m / (target_engine:hitcurve_query_tokens:rate5m > 100)",
         "sum(rate(hitcurve_hit_tokens_total[5m])) + sum(rate(hitcurve_query_tokens_total[5m]))",
     ],

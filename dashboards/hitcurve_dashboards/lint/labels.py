@@ -127,8 +127,10 @@ def _of_aggregate(node: Any, known: Mapping[str, Kind]) -> Labels:
 
 def _of_binary(node: Any, known: Mapping[str, Kind]) -> Labels:
     left, right = result_labels(node.lhs, known), result_labels(node.rhs, known)
-    if not list(selectors(node.lhs)) or not list(selectors(node.rhs)):
-        return left or right
+    if not list(selectors(node.rhs)):
+        return left
+    if not list(selectors(node.lhs)):
+        return right
     if str(node.op) == "or":
         return None if left is None or right is None else left | right
     if str(node.op) in ("and", "unless"):
