@@ -11,6 +11,7 @@ from hitcurve_chaos.engine_counters import EngineCounters
 from hitcurve_chaos.journal import read_journal
 from hitcurve_chaos.runner import run_scenarios
 from hitcurve_chaos.scenarios import scenario
+from hitcurve_chaos.targets import Adapter
 from hitcurve_chaos.verdict import Verdict
 
 SETTINGS = {"baseline": 5, "baseline_within": 30, "hold": 6, "recover_within": 20}
@@ -49,10 +50,10 @@ def test_a_generation_of_adapters_lives_from_its_first_answer_on(scripted: Modul
 @pytest.mark.parametrize(
     ("slots", "settings", "each"),
     [
-        (None, {}, ["1-a", "1-b"]),
-        (4, {}, ["1-a", "1-b", "1-a-2", "1-b-2", "1-a-3"]),
-        (4, {"adapters": 1}, ["1-a"]),
-        (None, {"adapters": 3}, ["1-a", "1-b", "1-a-2"]),
+        (None, {}, ["1-a-1", "1-b-2"]),
+        (4, {}, ["1-a-1", "1-b-2", "1-a-3", "1-b-4", "1-a-5"]),
+        (4, {"adapters": 1}, ["1-a-1"]),
+        (None, {"adapters": 3}, ["1-a-1", "1-b-2", "1-a-3"]),
     ],
 )
 def test_churn_takes_one_adapter_more_than_the_engine_has_slots_for(
@@ -72,6 +73,14 @@ def test_churn_takes_one_adapter_more_than_the_engine_has_slots_for(
     assert [re.sub(r"^chaos-\d+-[0-9a-f]+-", "", body["lora_name"]) for body in first] == each
     assert {body["lora_path"] for body in first} <= {"/a", "/b"}
     assert (verdict.numbers["adapters_at_a_time"], verdict.numbers["adapter_slots"]) == (len(each), slots)
+
+
+def test_adapters_of_a_generation_never_share_a_name(scripted: ModuleType, world: Any) -> None:
+    known = [Adapter("a", "/a"), Adapter("a-2", "/b"), Adapter("a-3", "/b"), Adapter("a", "/b")]
+    target, tools = scripted.target_at("http://127.0.0.1:1", adapters=known), scripted.tools_of(world)
+    run_scenarios(target, ["lora-churn"], world.folder, 7, SETTINGS | {"adapters": 9}, tools=tools)
+    loaded = [body["lora_name"] for _, path, body in world.calls if path == "/v1/load_lora_adapter"]
+    assert len(set(loaded)) == len(loaded) >= 9
 
 
 def test_churn_on_an_engine_that_forgets_the_adapter_in_its_hash_is_bad(scripted: ModuleType, world: Any) -> None:

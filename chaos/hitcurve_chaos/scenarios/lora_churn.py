@@ -42,10 +42,10 @@ def _fault(bench: Bench) -> Fault:
 
 
 def _at_a_time(known: Sequence[Adapter], count: int) -> list[Adapter]:
-    """So many adapters of different names; where fewer are known, they are loaded several times."""
-    known = known or [Adapter(f"adapter-{number}", _SIMULATED_PATH) for number in range(count)]
-    rounds = [(number // len(known), known[number % len(known)]) for number in range(count)]
-    return [Adapter(one.name if turn == 0 else f"{one.name}-{turn + 1}", one.path) for turn, one in rounds]
+    """So many adapters, numbered so that no two names are the same; where fewer are known, again and again."""
+    known = known or [Adapter("adapter", _SIMULATED_PATH)]
+    chosen = [known[number % len(known)] for number in range(count)]
+    return [Adapter(f"{one.name}-{number}", one.path) for number, one in enumerate(chosen, start=1)]
 
 
 def _own_numbers(bench: Bench, fault: Fault, spans: Spans) -> Mapping[str, Number]:
