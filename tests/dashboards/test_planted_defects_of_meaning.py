@@ -15,6 +15,7 @@ from hitcurve_dashboards.lint.expressions import expression_problems
 from hitcurve_dashboards.lint.labels import result_labels
 from hitcurve_dashboards.lint.rules import recorded_names, rule_problems
 from hitcurve_dashboards.lint.tree import parsed
+from hitcurve_dashboards.lint.units import unit_problems
 from hitcurve_dashboards.names import MISS_REASONS, known_metrics
 from hitcurve_dashboards.rules.document import rule_groups
 from hitcurve_dashboards.rules.records import Alert, Recording, RuleGroup
@@ -258,6 +259,12 @@ def test_the_labels_of_a_result_are_those_that_prometheus_keeps(expr: str, label
 )
 def test_what_is_as_it_should_be_is_left_alone(expr: str) -> None:
     assert expression_problems(expr, KNOWN) == []
+
+
+@pytest.mark.parametrize("unit", ["short", "suffix: s", "percentunit"])
+def test_seconds_are_shown_as_nothing_else(unit: str) -> None:
+    problems = unit_problems(parsed("hitcurve_scrape_duration_seconds"), unit, KNOWN)
+    assert list(problems) == [f"unit '{unit}', and the values are of 's'"]
 
 
 def test_miss_reasons_are_those_of_the_ledger() -> None:

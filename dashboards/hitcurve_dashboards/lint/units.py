@@ -33,12 +33,14 @@ def is_unit(text: str) -> bool:
 def unit_problems(tree: Any, unit: str, known: Known) -> Iterator[str]:
     """Whether the unit of a panel is that of what it shows."""
     measured = _measured(tree, known)
-    if measured is not None and not unit.startswith(measured):
+    if measured is None or unit == measured:
+        return
+    if not (measured.startswith("count:") and unit.startswith(measured)):
         yield f"unit '{unit}', and the values are of '{measured}'"
 
 
 def _measured(node: Any, known: Known) -> str | None:
-    """The unit, or how it begins; ``None`` where the names do not tell."""
+    """The unit, or how one of ``count:`` begins; ``None`` where the names do not tell."""
     inner = stripped(node)
     match inner:
         case promql_parser.AggregateExpr() if str(inner.op) in _KEEPS_UNIT:
