@@ -106,7 +106,7 @@ def run(
     metrics_listen: Annotated[
         str | None, typer.Option(help="HOST:PORT of a page with hitcurve_chaos_active{scenario}.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the verdicts as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the verdicts, or the dry run, as JSON.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done; touch nothing.")] = False,
 ) -> None:
     """Run a suite or scenarios on a target and judge what the cache did.

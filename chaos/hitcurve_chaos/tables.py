@@ -29,12 +29,12 @@ def scenario_table(scenarios: Sequence[Scenario]) -> Table:
 def dry_run_table(target: Target, planned: Sequence[tuple[Scenario, Settings]]) -> Table:
     """What would be done, in order, how it is undone, and what it means for users."""
     table = _folding("scenario", "what would be done", "undone", "safety", "with")
-    table.title = f"dry run on '{target.name}' at {_place(target)}; nothing was touched"
+    table.title = escape(f"dry run on '{target.name}' at {_place(target)}; nothing was touched")
     for scenario, settings in planned:
         story = scenario.story
         own = ", ".join(f"{p.name}={settings[p.name]}" for p in scenario.parameters)
         what = f"{_before(target, scenario, settings)} {story.fault} {_after(scenario, settings)}"
-        table.add_row(scenario.name, escape(what), escape(story.rollback), escape(story.safety), own)
+        table.add_row(scenario.name, *map(escape, (what, story.rollback, story.safety, own)))
     return table
 
 

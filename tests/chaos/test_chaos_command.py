@@ -60,6 +60,19 @@ def test_a_dry_run_touches_nothing_and_tells_what_would_be_done(
     assert set(acted.folder.iterdir()) == before
 
 
+def test_a_dry_run_tells_an_address_that_looks_like_markup(
+    run_chaos: Callable[..., int],
+    targets: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "2000")
+    elsewhere = "engine: http://[fd00::1]:8000\n    allow_chaos: true"
+    Path(targets).write_text(Path(targets).read_text().replace("engine: http://127.0.0.1:1", elsewhere))
+    assert run_chaos("pause", "--dry-run") == 0
+    assert "dry run on 't' at http://[fd00::1]:8000; nothing was touched" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
