@@ -74,28 +74,48 @@ def test_a_night_leaves_its_artefacts_and_no_stack_whatever_happens(repository: 
     )
 
 
+def words_of_the_suite(suite: dict[str, Any], folder: Path, ip: str = "exit 1", **given: str) -> list[str]:
+    """What a night asks ``hitcurve`` for; ``ip`` is what the program of that name does."""
+    programs = {folder / ".venv" / "bin" / "hitcurve": 'printf "%s\\n" "$@"', folder / "ip": ip}
+    for program, does in programs.items():
+        program.parent.mkdir(parents=True, exist_ok=True)
+        program.write_text(f"#!/bin/sh\n{does}\n")
+        program.chmod(0o755)
+    values = {"SUITE": "smoke", "SEED": "", "GRAFANA_URL": "", "GITHUB_STEP_SUMMARY": "summary.md"} | given
+    return subprocess.run(
+        ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", suite["run"]],
+        cwd=folder,
+        env=os.environ | values | {"PATH": f"{folder}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+
+
 def test_faults_are_marked_in_a_grafana_only_where_one_is_given(repository: Path, tmp_path: Path) -> None:
     """The stack's own lets nobody write, so that a night without another one would always end with exit code 3."""
     (suite,) = [step for step in steps(workflow(repository, "nightly")) if step.get("id") == "suite"]
     assert suite["env"]["GRAFANA_URL"] == "${{ vars.GRAFANA_URL }}"
-    program = tmp_path / ".venv" / "bin" / "hitcurve"
-    program.parent.mkdir(parents=True)
-    program.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
-    program.chmod(0o755)
     for grafana, asked in (("", False), ("https://grafana.example.org", True)):
-        values = {"SUITE": "smoke", "SEED": "", "GRAFANA_URL": grafana, "GITHUB_STEP_SUMMARY": "summary.md"}
-        words = subprocess.run(
-            ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", suite["run"]],
-            cwd=tmp_path,
-            env=os.environ | values,
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout.split()
+        words = words_of_the_suite(suite, tmp_path, GRAFANA_URL=grafana)
         assert words[:3] == ["chaos", "run", "smoke"]
         assert ("--grafana" in words, grafana in words) == (asked, asked)
         assert "--seed" not in words
-        assert re.fullmatch(r"\d+\.\d+\.\d+\.\d+:9478", words[words.index("--metrics-listen") + 1])
+
+
+@pytest.mark.parametrize(
+    ("told", "listens"),
+    [
+        ("echo '5: docker0    inet 172.17.0.1/16 brd 172.17.255.255 scope global docker0'", "172.17.0.1:9478"),
+        ("echo 'Device \"docker0\" does not exist.' >&2; exit 1", "127.0.0.1:9478"),
+    ],
+)
+def test_a_night_tells_its_scenario_at_dockers_bridge_or_else_to_nobody(
+    told: str, listens: str, repository: Path, tmp_path: Path
+) -> None:
+    (suite,) = [step for step in steps(workflow(repository, "nightly")) if step.get("id") == "suite"]
+    words = words_of_the_suite(suite, tmp_path, ip=told)
+    assert words[words.index("--metrics-listen") + 1] == listens
 
 
 def test_text_of_whoever_starts_it_reaches_the_shell_as_a_variable_only(repository: Path) -> None:
