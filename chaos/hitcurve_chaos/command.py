@@ -19,7 +19,7 @@ from hitcurve_chaos.clock import SystemClock
 from hitcurve_chaos.console import table_console
 from hitcurve_chaos.grafana import annotate
 from hitcurve_chaos.junit import require_writable, write_junit
-from hitcurve_chaos.markdown import summary, write_summary
+from hitcurve_chaos.markdown import require_appendable, summary, write_summary
 from hitcurve_chaos.parameters import seconds
 from hitcurve_chaos.progress import ConsoleProgress
 from hitcurve_chaos.recover import recover as recover_run
@@ -133,9 +133,9 @@ def run(
             table_console().print(dry_run_table(chosen, planned))
         return
     annotated = None if grafana is None else _address(grafana)
-    for file, option in ((junit, "--junit"), (markdown, "--markdown")):
+    for file, require in ((junit, require_writable), (markdown, require_appendable)):
         if file is not None and (out is None or file.resolve().parent != out.resolve()):
-            require_writable(file, option)
+            require(file)
     request = RunRequest(
         target=chosen,
         planned=planned,

@@ -5,6 +5,7 @@ import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryFile
 from xml.etree import ElementTree
 
 from hitcurve.errors import UsageError
@@ -16,19 +17,15 @@ __all__ = ["require_writable", "write_junit"]
 _ILLEGAL = re.compile("[^\\t\\n\\r\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
 
 
-def require_writable(path: Path, option: str) -> None:
-    """Raise UsageError unless a file can be written there, so that it is known before a run.
-
-    ``option`` is the one of the command line that names it.
-    """
-    probe = path.with_name(f"{path.name}.part")
+def require_writable(path: Path) -> None:
+    """Raise UsageError unless ``write_junit`` can write there, so that it is known before a run."""
     try:
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        probe.touch()
-        probe.unlink()
+        with TemporaryFile(dir=path.parent):
+            pass
     except OSError as error:
-        raise _unwritable(path, error, option) from error
+        raise _unwritable(path, error) from error
 
 
 def write_junit(
@@ -52,11 +49,11 @@ def write_junit(
         with whole_file(path) as draft:
             ElementTree.ElementTree(root).write(draft, encoding="utf-8", xml_declaration=True)
     except OSError as error:
-        raise _unwritable(path, error, "--junit") from error
+        raise _unwritable(path, error) from error
 
 
-def _unwritable(path: Path, error: OSError, option: str) -> UsageError:
-    return UsageError(f"{path} cannot be written ({error.strerror}); name another file with {option}.")
+def _unwritable(path: Path, error: OSError) -> UsageError:
+    return UsageError(f"{path} cannot be written ({error.strerror}); name another file with --junit.")
 
 
 def _case(root: ElementTree.Element, target: str, name: str) -> ElementTree.Element:

@@ -6,7 +6,7 @@ from pathlib import Path
 from hitcurve.errors import UsageError
 from hitcurve_chaos.verdict import Skipped, Verdict
 
-__all__ = ["summary", "write_summary"]
+__all__ = ["require_appendable", "summary", "write_summary"]
 
 _SIGNS = {"ok": "✅ ok", "bad": "❌ bad", "no_data": "❔ no_data", "invalid": "⚠️ invalid"}
 
@@ -28,6 +28,14 @@ def summary(suite: str, target: str, seed: int, verdicts: Sequence[Verdict], ski
         lines += ["", "Skipped, and so neither passed nor failed:", ""]
         lines += [f"- `{one.scenario}`: {_cell(one.reason)}" for one in skipped]
     return "\n".join(lines) + "\n"
+
+
+def require_appendable(path: Path) -> None:
+    """Raise UsageError unless ``write_summary`` can append there, so that it is known before a run."""
+    was_there = path.exists()
+    write_summary(path, "")
+    if not was_there:
+        path.unlink()
 
 
 def write_summary(path: Path, text: str) -> None:

@@ -142,6 +142,21 @@ def test_a_load_that_cannot_be_is_refused_even_by_a_dry_run(
     assert (acted.calls, set(acted.folder.iterdir())) == ([], before)
 
 
+def test_asking_whether_files_can_be_written_changes_none(
+    chaos: Callable[..., int], targets: str, tmp_path: Path
+) -> None:
+    junit, markdown = tmp_path / "junit.xml", tmp_path / "summary.md"
+    for neighbour in (junit, markdown):
+        neighbour.with_name(f"{neighbour.name}.part").write_text("somebody's")
+    before = {path: path.read_text() for path in tmp_path.iterdir() if path.is_file()}
+    files = ("--junit", str(junit), "--markdown", str(markdown))
+    assert chaos("run", "pause", "--targets", targets, "--out", str(tmp_path / "out"), *files) == 3
+    assert {path: path.read_text() for path in tmp_path.iterdir() if path.is_file()} == before
+    markdown.write_text("# Before\n")
+    assert chaos("run", "pause", "--targets", targets, "--out", str(tmp_path / "out"), *files) == 3
+    assert markdown.read_text() == "# Before\n"
+
+
 @pytest.mark.parametrize("load", ["", "    load: {profile: unique, rate: 5}\n"])
 def test_no_engine_is_exit_3_and_leaves_nothing(
     chaos: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str], load: str
