@@ -99,6 +99,16 @@ def test_one_engine_of_two_without_its_hits(replayed: Any) -> None:
     assert replayed(both)["state"]["state"] == "steady"
 
 
+def test_what_is_known_to_be_ill_is_told_beside_what_is_unknown(replayed: Any) -> None:
+    pages = [steady(scrape, "0") + steady(scrape, "1") for scrape in range(WARM)]
+    hits = float(pages[-1].split('hits_total{engine="0",model_name="m"} ')[1].split()[0])
+    for scrape in range(WARM, WARM + 6):
+        nothing_found = engine(60_000 * scrape, hits, "0")
+        pages.append(nothing_found + steady(scrape, "1").replace("prefix_cache_hits_total", "something_else"))
+    target = replayed(list(pages))
+    assert (target["state"]["state"], target["engines"]["1"]["state"]) == ("collapsed", None)
+
+
 def test_an_address_that_leads_to_several_processes_after_an_hour(replayed: Any) -> None:
     other = engine(60_000, 0, start_s=T0 - 5_000)
     target = replayed([*warm(), other, steady(WARM + 1), other])

@@ -39,6 +39,13 @@ def seen_at(*pairs: Pair) -> list[int]:
             [(300, 90), (100, 30), (200, 60), (300, 90), (100, 30), (200, 60), (300, 90)], [], id="lives of three"
         ),
         pytest.param([(100, 30), (900, 60), (1000, 90)], [], id="traffic that grows"),
+        pytest.param([(50, 25), (10, 5), (400, 200), (150, 75)], [], id="restarts that go on far above"),
+        pytest.param(
+            [(1000, 500), (10, 5), (300, 150), (1100, 550), (310, 155)], [], id="a leap after one that is alike"
+        ),
+        pytest.param(
+            [(1000, 900), (100, 90), (1100, 990), (5, 1), (1050, 900)], [], id="a place is gone on from once"
+        ),
     ],
 )
 def test_turns_are_seen_at_the_second_page_that_goes_on(pairs: list[Pair], seen: list[int]) -> None:

@@ -99,7 +99,8 @@ def test_a_rate_that_never_rises_is_explained_without_anything_usual(
 
 def test_counters_that_restart_or_pause_count_from_zero_or_not_at_all() -> None:
     reasons = MissReasons()
-    seen = [(10.0, {"tail": 1.0}), (20.0, {"tail": 2.0}), None, (30.0, {"tail": 9.0}), (8.0, {"tail": 2.0})]
+    counts = {"tail": 2.0, "capacity": 9.0}
+    seen = [(10.0, {"tail": 1.0}), (20.0, {"tail": 2.0}), None, (30.0, counts), (8.0, {"tail": 2.0})]
     for at_s, counted in enumerate(seen):
         reasons.observe(float(at_s), None if counted is None else ExplainedLookups(*counted))
     # 1 of 10 tokens before the pause, 2 of 8 after the restart; what came with the pause is not known.
