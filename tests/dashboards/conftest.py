@@ -3,6 +3,7 @@
 Longer than 300 lines because the fixtures of a fleet build on each other, and test files cannot import from here.
 """
 
+import copy
 import itertools
 import json
 import re
@@ -29,7 +30,13 @@ import yaml
 from hitcurve.child import ChildProcess
 from hitcurve.engine_patch_catalogue import ENGINE_PATCH_CATALOGUE, FIRST_TOKEN
 from hitcurve_chaos.active import ActiveScenario, serve_active
+from hitcurve_dashboards.boards.fleet import FLEET
 from hitcurve_dashboards.build import built
+from hitcurve_dashboards.grafana.document import as_document
+from hitcurve_dashboards.lint.dashboards import dashboard_problems
+from hitcurve_dashboards.lint.rules import recorded_names
+from hitcurve_dashboards.names import known_metrics
+from hitcurve_dashboards.rules.document import rule_groups
 from hitcurve_dashboards.rules.records import Objective
 
 DEADLINE_S = 45.0
@@ -66,6 +73,19 @@ def rule_files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
             files.append(folder / path.name)
             files[-1].write_text(text)
     return files
+
+
+@pytest.fixture(scope="session")
+def problems_of_fleet() -> Callable[[Callable[[dict[str, Any]], Any]], list[str]]:
+    """What the check says of the Fleet dashboard with a defect that a function plants in it."""
+    known = known_metrics(recorded_names(rule_groups()))
+
+    def problems(plant: Callable[[dict[str, Any]], Any]) -> list[str]:
+        document = copy.deepcopy(as_document(FLEET))
+        plant(document)
+        return dashboard_problems(document, known)
+
+    return problems
 
 
 @dataclass

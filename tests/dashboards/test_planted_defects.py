@@ -137,11 +137,9 @@ DEFECTS: dict[str, tuple[Callable[[dict[str, Any]], None], str]] = {
 
 
 @pytest.mark.parametrize("name", DEFECTS)
-def test_a_planted_defect_is_found(name: str) -> None:
+def test_a_planted_defect_is_found(name: str, problems_of_fleet: Callable[..., list[str]]) -> None:
     plant, words = DEFECTS[name]
-    document = copy.deepcopy(as_document(FLEET))
-    plant(document)
-    problems = dashboard_problems(document, KNOWN)
+    problems = problems_of_fleet(plant)
     assert any(words in problem for problem in problems), problems
 
 

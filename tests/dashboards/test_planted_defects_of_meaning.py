@@ -10,7 +10,7 @@ import pytest
 from hitcurve_dashboards.boards import DASHBOARDS
 from hitcurve_dashboards.boards.fleet import FLEET
 from hitcurve_dashboards.grafana.document import as_document
-from hitcurve_dashboards.lint.dashboards import dashboard_problems, problems_between
+from hitcurve_dashboards.lint.dashboards import problems_between
 from hitcurve_dashboards.lint.expressions import expression_problems
 from hitcurve_dashboards.lint.labels import result_labels
 from hitcurve_dashboards.lint.rules import recorded_names, rule_problems
@@ -141,11 +141,9 @@ DEFECTS: dict[str, tuple[Plant, str]] = {
 
 
 @pytest.mark.parametrize("name", DEFECTS)
-def test_a_defect_that_misleads_is_named(name: str) -> None:
+def test_a_defect_that_misleads_is_named(name: str, problems_of_fleet: Callable[..., list[str]]) -> None:
     plant, words = DEFECTS[name]
-    document = copy.deepcopy(as_document(FLEET))
-    plant(document)
-    problems = dashboard_problems(document, KNOWN)
+    problems = problems_of_fleet(plant)
     assert any(words in problem for problem in problems), problems
 
 
