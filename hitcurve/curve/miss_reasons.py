@@ -32,15 +32,17 @@ class MissReasons:
         self._usual = array("d")
 
     def observe(self, at_s: float, told: ExplainedLookups | None) -> None:
-        """Take in what one good scrape tells."""
+        """Take in what one good scrape tells. A reason that its page lacks stands where it stood."""
         last, self._last = self._last, told
         if told is None or last is None:
             return
         if told.queries < last.queries:
             last = ExplainedLookups(0.0, {})
+        missed = {**last.missed, **told.missed}
+        self._last = ExplainedLookups(told.queries, missed)
         self._rows.extend((at_s, told.queries - last.queries))
         self._rows.extend(
-            max(told.missed.get(reason, 0.0) - last.missed.get(reason, 0.0), 0.0) for reason in MISS_REASONS
+            max(missed.get(reason, 0.0) - last.missed.get(reason, 0.0), 0.0) for reason in MISS_REASONS
         )
         if len(self._rows) > _KEPT_SCRAPES * _WIDTH:
             del self._rows[:_WIDTH]

@@ -109,6 +109,14 @@ def test_counters_that_restart_or_pause_count_from_zero_or_not_at_all() -> None:
     assert MissReasons().grown(0.0) is None
 
 
+def test_a_page_without_a_reason_does_not_make_all_of_it_new_at_the_next() -> None:
+    reasons = MissReasons()
+    seen = [(100.0, {"tail": 50.0}), (200.0, {}), (300.0, {"tail": 52.0, "reset": 9.0})]
+    for at_s, counted in enumerate(seen):
+        reasons.observe(float(at_s), ExplainedLookups(*counted))
+    assert reasons.grown(0.0) == "reset"
+
+
 def test_reasons_are_read_over_all_adapters_of_an_engine() -> None:
     labels = 'engine="{}",model_name="m"'
     lines = []
