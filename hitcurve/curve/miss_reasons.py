@@ -10,12 +10,15 @@ __all__ = ["MISS_REASONS", "MissReasons"]
 MISS_REASONS: Final = ("compulsory", "capacity", "reset", "isolated", "tail", "stranded")
 """What each means: docs/miss_reasons.md."""
 
+_TOLD: Final = (*MISS_REASONS, "unknown")
+"""As the engine patch counts them: ``unknown`` where it did not know the blocks of a request."""
+
 _KEPT_SCRAPES: Final = 240
 _USUAL_SCRAPES: Final = 60.0
 _LEAST_GROWTH: Final = 0.05
 """Share of the query tokens that all reasons together must have grown by to say anything."""
 _MOST_OF_IT: Final = 0.5
-_WIDTH: Final = 2 + len(MISS_REASONS)
+_WIDTH: Final = 2 + len(_TOLD)
 """Of a row: time of the scrape, query tokens since the scrape before, and missed tokens by reason."""
 
 
@@ -41,9 +44,7 @@ class MissReasons:
         missed = {**last.missed, **told.missed}
         self._last = ExplainedLookups(told.queries, missed)
         self._rows.extend((at_s, told.queries - last.queries))
-        self._rows.extend(
-            max(missed.get(reason, 0.0) - last.missed.get(reason, 0.0), 0.0) for reason in MISS_REASONS
-        )
+        self._rows.extend(max(missed.get(reason, 0.0) - last.missed.get(reason, 0.0), 0.0) for reason in _TOLD)
         if len(self._rows) > _KEPT_SCRAPES * _WIDTH:
             del self._rows[:_WIDTH]
         self._unjudged = min(self._unjudged + 1, _KEPT_SCRAPES)
@@ -60,7 +61,8 @@ class MissReasons:
             self._unjudged = 0
 
     def grown(self, from_s: float) -> str | None:
-        """The reason that most of the additional misses after ``from_s`` have; ``None`` where none has."""
+        """The reason that most of the additional misses after ``from_s`` have; ``None`` where none of the known
+        ones has."""
         rows, start = self._rows, len(self._rows)
         while start and rows[start - _WIDTH] > from_s:
             start -= _WIDTH
@@ -69,11 +71,12 @@ class MissReasons:
             return None
         growth = {
             reason: sum(rows[start + column :: _WIDTH]) / queries - self._usual_share(column)
-            for column, reason in enumerate(MISS_REASONS, 2)
+            for column, reason in enumerate(_TOLD, 2)
         }
         total = sum(max(share, 0.0) for share in growth.values())
         reason = max(growth, key=growth.__getitem__)
-        return reason if total >= _LEAST_GROWTH and growth[reason] >= _MOST_OF_IT * total else None
+        names_it = total >= _LEAST_GROWTH and growth[reason] >= _MOST_OF_IT * total
+        return reason if names_it and reason in MISS_REASONS else None
 
     def _usual_share(self, column: int) -> float:
         return self._usual[column - 1] / self._usual[0] if self._usual and self._usual[0] > 0.0 else 0.0

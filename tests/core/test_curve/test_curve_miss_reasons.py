@@ -5,12 +5,13 @@ from collections.abc import Mapping
 import pytest
 
 from hitcurve.curve import CurveClassifier
-from hitcurve.curve.miss_reasons import MissReasons
+from hitcurve.curve.miss_reasons import MISS_REASONS, MissReasons
 from hitcurve.engine_patch_catalogue import ENGINE_PATCH_CATALOGUE
 from hitcurve.readers import read_page
 from hitcurve.readers.vllm_names import spellings
 from hitcurve.reading import CurveState, Cut, Interval
 from hitcurve.sample import AdapterActivity, EngineSample, ExplainedLookups
+from hitcurve_engine import ledger
 
 QUERIES, SCRAPE_S = 80_000.0, 15.0
 USUAL = {"compulsory": 0.08, "capacity": 0.0, "tail": 0.02}
@@ -57,6 +58,7 @@ def watched(after: Mapping[str, float], *, adapters: bool = False, explained: bo
         ({"compulsory": 0.08, "tail": 0.4}, "traffic_shift", "tail"),
         ({"compulsory": 0.08, "reset": 0.4, "tail": 0.02}, "reset", "reset"),
         ({"compulsory": 0.23, "capacity": 0.13, "isolated": 0.12, "tail": 0.02}, "unknown", None),
+        ({"compulsory": 0.08, "capacity": 0.1, "unknown": 0.3, "tail": 0.02}, "unknown", None),
     ],
 )
 def test_the_reason_that_grew_names_the_cause(after: Mapping[str, float], cause: str, reason: str | None) -> None:
@@ -140,6 +142,7 @@ def test_the_names_and_labels_are_those_of_the_engine_patch() -> None:
     labels = {metric.name: metric.labels for metric in ENGINE_PATCH_CATALOGUE}
     assert {name for name in spellings() if name.startswith("hitcurve_engine_")} <= labels.keys()
     assert labels["hitcurve_engine_miss_tokens_total"] == ("adapter", "reason")
+    assert set(MISS_REASONS) == set(ledger.MISS_REASONS)
     assert (
         labels["hitcurve_engine_query_tokens_total"] == labels["hitcurve_engine_hit_tokens_total"] == ("adapter",)
     )
