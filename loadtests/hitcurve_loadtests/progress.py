@@ -56,7 +56,7 @@ def print_summary(summary: Mapping[str, Any]) -> None:
         f"[bold]{summary['name']}[/]: {requests['ok']} requests ok, {requests['failed']} failed, "
         f"{requests['unfinished']} unfinished in {summary['elapsed_s']:.1f} s; seed {summary['seed']}"
     )
-    unknown = f", {cache['unknown']} requests did not tell" if cache["unknown"] else ""
+    unknown = f", unknown of {cache['unknown']} requests" if cache["unknown"] else ""
     console.print(
         f"hit rate {_percent(cache['hit_rate'])} "
         f"({cache['hit_tokens']} of {cache['query_tokens']} prompt tokens{unknown})"

@@ -26,11 +26,11 @@ _STYLE = """
 
 def figure_rows(results: Mapping[str, Any]) -> list[tuple[str, str]]:
     """(what, value): the verdict, then all about hits and first tokens; "unknown" and "–" for no value."""
-    cache, warm = results["cache"], results["warm"]
+    cache, warm, reasons = results["cache"], results["warm"], "; ".join(results["reasons"])
     rows = [
-        ("verdict", ": ".join([results["verdict"], *filter(None, ["; ".join(results["reasons"])])])),
+        ("verdict", f"{results['verdict']}: {reasons}" if reasons else results["verdict"]),
         ("hit rate (cached / prompt tokens, clients)", _percent(cache["hit_rate"])),
-        ("requests that did not tell their cached tokens", str(cache["unknown"])),
+        ("requests whose cached tokens are unknown", str(cache["unknown"])),
     ]
     if warm["after_requests"]:
         rows.append((f"hit rate after {warm['after_requests']} requests", _percent(warm["hit_rate"])))
