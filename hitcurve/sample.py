@@ -79,6 +79,7 @@ class EngineSample:
     start_time_s: float | None = None
     """When the counters were created or the process started, Unix seconds."""
     lookups: LookupCounters | None = None
+    """``None`` with the flag ``unreadable_lookups`` where they should be told, else where nothing is new."""
     external: LookupCounters | None = None
     """Lookups in a cache outside the engine (KV connector), in tokens."""
     served: ServedCounters | None = None

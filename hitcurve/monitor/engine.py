@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 
 from hitcurve.counters import hit_rate
 from hitcurve.curve import Episode
-from hitcurve.flags import UNSTABLE_TARGET
+from hitcurve.flags import UNREADABLE_LOOKUPS, UNSTABLE_TARGET
 from hitcurve.monitor.classifier import Classifier
 from hitcurve.monitor.intervals import EngineCounters, Progress
 from hitcurve.monitor.rates import HitRates
@@ -146,9 +146,9 @@ class EngineMonitor:
 
 
 def _is_known(progress: Progress, sample: EngineSample) -> bool:
-    """Whether the scrape tells what was looked up. If not, nobody knows the state, whatever it was before."""
+    """Whether the scrape lets one know the state. A page that has nothing new to tell leaves it as it was."""
     several = progress.interval is not None and UNSTABLE_TARGET in progress.interval.flags
-    return sample.lookups is not None and not several
+    return UNREADABLE_LOOKUPS not in sample.flags and not several
 
 
 def _mean(total: float | None, count: float | None) -> float | None:

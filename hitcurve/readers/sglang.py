@@ -21,8 +21,13 @@ __all__ = ["LOOKED_FOR", "read_sglang", "sglang_names"]
 
 LOOKED_FOR: Final = "sglang:realtime_tokens_total"
 _PREFIXES: Final = ("sglang:", "sglang_")
-_LOOKUPS: Final = ("realtime_tokens", "prompt_tokens", "cached_tokens")
-_COUNTERS: Final = (*_LOOKUPS, "num_retracted_requests", "evicted_tokens")
+_COUNTERS: Final = (
+    "realtime_tokens",
+    "prompt_tokens",
+    "cached_tokens",
+    "num_retracted_requests",
+    "evicted_tokens",
+)
 _UNUSED: Final = ("max_total_num_tokens", "token_usage")
 """Gauges of the scheduler by which an engine is known that served nothing yet: one series a rank."""
 _OTHERS: Final = (
@@ -142,13 +147,13 @@ def _sample(
         pool_blocks=_whole(own, "num_pages"),
         capacity_tokens=_whole(own, "max_total_num_tokens"),
         min_reusable_prefix_tokens=page_size,
-        flags=_flags(page, own, lookups),
+        flags=_flags(page, lookups),
     )
 
 
-def _flags(page: Page, own: _Own, lookups: LookupCounters | None) -> tuple[str, ...]:
+def _flags(page: Page, lookups: LookupCounters | None) -> tuple[str, ...]:
     if lookups is None:
-        return (flags.UNREADABLE_LOOKUPS,) if any(own.series(name) for name in _LOOKUPS) else ()
+        return (flags.UNREADABLE_LOOKUPS,)
     return (flags.DUPLICATE_SERIES,) if lookups.spelling in page.repeated else ()
 
 

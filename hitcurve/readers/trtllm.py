@@ -79,7 +79,9 @@ def _sample(
     block_size = _whole(table.gauge("kv_cache_tokens_per_block", labels))
     lookups = _lookups(table, labels, block_size)
     found = []
-    if lookups is not None and lookups.tokens_per_unit is None:
+    if lookups is None:
+        found.append(flags.UNREADABLE_LOOKUPS)
+    elif lookups.tokens_per_unit is None:
         found.append(flags.UNKNOWN_BLOCK_SIZE)
     if any(series.name in page.repeated for name in (_HITS, _MISSES) for series in metrics.get(name, ())):
         found.append(flags.DUPLICATE_SERIES)

@@ -109,7 +109,7 @@ def test_an_engine_that_served_nothing_yet_has_counters_of_zero(colon: str) -> N
 )
 def test_counters_that_somebody_dropped_are_unknown_and_not_zero(sign: str) -> None:
     found = sample(f"sglang:token_usage{{{LABELS}}} 0.2", sign)
-    assert (found.lookups, found.flags) == (None, ())
+    assert (found.lookups, found.flags) == (None, (flags.UNREADABLE_LOOKUPS,))
 
 
 def test_prompt_tokens_without_cached_ones_are_no_lookups() -> None:

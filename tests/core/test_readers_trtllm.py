@@ -139,6 +139,7 @@ def test_an_empty_list_says_nothing_and_costs_nothing() -> None:
         readings.append(reading)
     assert [reading.up for reading in readings] == [True, True, True]
     assert readings[1].interval is None
+    assert [reading.state and reading.state.state for reading in readings] == ["cold"] * 3
     interval = readings[2].interval
     assert interval is not None
     assert (interval.queries, interval.hits, interval.source_unit) == (100 * 32, 60 * 32, "blocks")
@@ -161,3 +162,10 @@ def test_an_empty_list_says_nothing_and_costs_nothing() -> None:
 def test_other_json_is_refused(text: str, words: str) -> None:
     with pytest.raises(PageRefused, match=words.replace(".", r"\.")):
         read_page(text, "application/json", at_s=0, monotonic_s=0)
+
+
+def test_block_counters_that_are_no_counts_are_unknown() -> None:
+    server = Server()
+    server.count(kv_cache_reused_blocks=7, kv_cache_missed_blocks=float("nan"))
+    found = sample(server.page())
+    assert (found.lookups, found.flags) == (None, (flags.UNREADABLE_LOOKUPS,))
