@@ -208,6 +208,7 @@ def test_people_get_a_table(call: Call, tmp_path: Path) -> None:
         (["A", "--page-size", "1"], "--page-size is for the rules 'sglang'; for 'vllm' give --block-size."),
         (["A", "--version", "0.34.0"], "--version: no rules for vLLM 0.34.0: the newest known are those of 0.33."),
         (["A", "--lifetime", "1h"], "--lifetime is for the rules 'explicit'; the rules 'vllm' do not know it"),
+        (["A", "--rules", "explicit", "--lifetime", ""], "--lifetime is ''; give 5m or 1h."),
         (["A", "--rules", "lru", "--prices", "1,2,3"], "--prices is for the rules 'explicit'; the rules 'lru' do"),
         (["A", "--rules", "explicit", "--prices", "1"], "--prices is '1'; give multiples of a plain input token"),
         (["A", "--version", "new"], "--version: 'new' is no vLLM version such as 0.32.0."),

@@ -101,7 +101,7 @@ def settled_policy(rules: str, policy: str | None) -> Policy:
 def settled_lifetime(text: str | None) -> Lifetime:
     """Raises UsageError for a lifetime that does not exist."""
     for known in LIFETIMES_S:
-        if known == (text or "5m"):
+        if known == ("5m" if text is None else text):
             return known
     raise UsageError(f"--lifetime is '{text}'; give {' or '.join(LIFETIMES_S)}.")
 
