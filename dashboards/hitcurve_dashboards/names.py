@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal
 
 from hitcurve.catalogue import CATALOGUE
+from hitcurve.curve import miss_reasons
 from hitcurve.engine_patch_catalogue import ENGINE_PATCH_CATALOGUE, ENGINE_PATCH_LABELS, FIRST_TOKEN
 
 __all__ = [
@@ -64,7 +65,7 @@ FIRST_TOKEN_BOUNDS = (
 """Bucket bounds of vLLM's time to the first token, in seconds."""
 INFO_SERIES = frozenset({"vllm:cache_config_info", "vllm_cache_config_info"})
 """Series without ``model_name``: a selector with that label finds none of them."""
-MISS_REASONS = ("compulsory", "capacity", "reset", "isolated", "tail", "stranded", "unknown")
+MISS_REASONS = (*miss_reasons.MISS_REASONS, "unknown")
 """What ``reason`` may be on missed tokens; ``unknown`` where the ledger lost count."""
 LEVELS: Mapping[str, frozenset[str]] = {
     "model": frozenset({"job", "model_name"}),
