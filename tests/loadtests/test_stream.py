@@ -95,6 +95,13 @@ def test_a_tool_call_without_name_and_arguments_is_no_token() -> None:
     assert measure(chunks, status=200, started_s=0.0).ttft_s == 2.0
 
 
+def test_an_event_of_the_type_error_is_one_wherever_it_is_cut() -> None:
+    error = b"event: error\ndata: full\n\n"
+    for cut in range(len(error)):
+        chunks = [(1.0, delta("stop", content="a") + error[:cut]), (2.0, error[cut:] + DONE)]
+        assert measure(chunks, status=200, started_s=0.0).reason == "error inside the stream: full", cut
+
+
 @pytest.mark.parametrize("cut", [0, 1, 3, 9])
 def test_a_byte_order_mark_hides_no_event(cut: int) -> None:
     body = b"\xef\xbb\xbf" + delta(content="a")
