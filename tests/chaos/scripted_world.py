@@ -285,7 +285,7 @@ def serve(world: ScriptedWorld) -> Iterator[str]:
             self.end_headers()
             self.wfile.write(data)
 
-        do_GET = do_POST = _answer  # noqa: N815
+        do_GET = do_POST = do_OPTIONS = _answer  # noqa: N815
 
         def log_message(self, *args: Any) -> None:
             """Quiet."""

@@ -64,7 +64,7 @@ def test_churn_takes_one_adapter_more_than_the_engine_has_slots_for(
     settings: dict[str, int],
     each: list[str],
 ) -> None:
-    counters = EngineCounters(*(None,) * 12, slots)
+    counters = EngineCounters(*(None,) * 11, adapter_slots=slots)
     monkeypatch.setattr(scenario, "read_counters", lambda target: counters)
     verdict = churned(scripted, world, **settings)
     assert (verdict.verdict, verdict.problems) == ("ok", [])
