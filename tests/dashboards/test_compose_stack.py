@@ -9,7 +9,6 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import tarfile
@@ -18,6 +17,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -105,23 +105,26 @@ def quickened(shipped: Path, folder: Path) -> None:
         (folder / file.relative_to(shipped)).write_text(quick)
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port: int = taken.getsockname()[1]
-        return port
-
-
 @dataclass
 class Stack:
     """The running project."""
 
     compose: list[str]
     environment: dict[str, str]
-    prometheus: HttpPrometheus
+
+    @cached_property
+    def prometheus(self) -> HttpPrometheus:
+        return HttpPrometheus(f"http://{self.address('prometheus', 9090)}")
+
+    def address(self, service: str, port: int) -> str:
+        """Where the Docker Engine published a port; it chooses a free one itself."""
+        found = self.call("port", service, str(port))
+        assert found.returncode == 0, found.stderr
+        return found.stdout.strip()
 
     def locust(self) -> dict[str, Any]:
         """What Locust's master knows of its workers and requests."""
-        url = f"http://127.0.0.1:{self.environment['LOCUST_PORT']}/stats/requests"
+        url = f"http://{self.address('locust', 8089)}/stats/requests"
         with urllib.request.urlopen(url, timeout=DATA_DEADLINE_S) as answer:
             found: dict[str, Any] = json.load(answer)
         return found
@@ -161,16 +164,12 @@ def stack(
     quickened(repository / "dashboards/prometheus", folder)
     file = folder / "override.yaml"
     file.write_text(override(repository, folder))
-    ports = {
-        name: free_port()
-        for name in ("SIM_0_PORT", "SIM_1_PORT", "EXPORTER_PORT", "LOCUST_PORT", "PROMETHEUS_PORT")
-    }
-    environment = {**os.environ, "DOCKER_HOST": docker_engine, **{name: str(port) for name, port in ports.items()}}
+    ports = dict.fromkeys(("SIM_0_PORT", "SIM_1_PORT", "EXPORTER_PORT", "LOCUST_PORT", "PROMETHEUS_PORT"), "0")
+    environment = {**os.environ, "DOCKER_HOST": docker_engine, **ports}
     files = ["-f", str(repository / "compose.yaml"), "-f", str(file)]
     running = Stack(
         [compose_binary, "--project-name", PROJECT, *files, "--profile", "sim"],
         environment,
-        HttpPrometheus(f"http://127.0.0.1:{ports['PROMETHEUS_PORT']}"),
     )
     try:
         wait = f"--wait-timeout={STACK_DEADLINE_S:.0f}"
