@@ -60,11 +60,22 @@ def _batches(requests: Path, name: str) -> Iterator[list[dict[str, Any]]]:
     rows: list[dict[str, Any]] = []
     if requests.exists():
         with requests.open(encoding="utf-8") as file:
-            for line in file:
-                row = json.loads(line)
+            for number, line in enumerate(file, start=1):
+                row = _row(line, f"{requests}:{number}")
                 if row["load"] == name:
                     rows.append(row)
                 if len(rows) >= _ROWS_AT_ONCE:
                     yield rows
                     rows = []
     yield rows
+
+
+def _row(line: str, place: str) -> dict[str, Any]:
+    try:
+        row: dict[str, Any] = json.loads(line)
+    except ValueError as error:
+        raise EnvironmentFailed(
+            f"{place} is no request of a load: the file was cut off or changed there; take the line out, or "
+            "choose another --out."
+        ) from error
+    return row

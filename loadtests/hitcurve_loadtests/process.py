@@ -114,8 +114,8 @@ class LoadProcess:
             file.seek(self._offset)
             complete, newline, _ = file.read().rpartition(b"\n")
         self._offset += len(complete) + len(newline)
-        records = [json.loads(line) for line in complete.splitlines()]
-        return [record for record in records if record["load"] == self.name]
+        records = [_record(line) for line in complete.splitlines()]
+        return [record for record in records if record.get("load") == self.name]
 
     def _last_words(self) -> str:
         try:
@@ -123,3 +123,12 @@ class LoadProcess:
         except FileNotFoundError:
             return "it printed nothing."
         return next((line for line in reversed(lines) if line.strip()), "it printed nothing.")
+
+
+def _record(line: bytes) -> dict[str, Any]:
+    """Empty for what another load left of a line; one that cannot write its own ends and says so."""
+    try:
+        record: dict[str, Any] = json.loads(line)
+    except ValueError:
+        return {}
+    return record

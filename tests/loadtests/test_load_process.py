@@ -58,6 +58,14 @@ def test_does_not_take_older_requests_of_the_folder_for_its_own(engine: Any, tmp
         assert not second.summary_path.exists()
 
 
+def test_what_another_load_left_of_a_line_is_passed_over(engine: Any, tmp_path: Path) -> None:
+    arguments = ["unique", "--host", engine.url, "--users", "1", "--requests", "3"]
+    load = LoadProcess(arguments, out=tmp_path, name="one")
+    (tmp_path / "requests.jsonl").write_text('{"load": "other", "gro\n')
+    with load as process:
+        process.wait_first_success(30)
+
+
 def test_a_load_that_only_fails_says_how(engine: Any, answers: Any, tmp_path: Path) -> None:
     engine.answer = lambda exchange: answers([(0.0, b'{"error": {"message": "no model m"}}')], status=404)
     arguments = ["unique", "--host", engine.url, "--users", "1", "--think-time", "0.1", "--duration", "600"]
