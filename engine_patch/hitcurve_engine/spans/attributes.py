@@ -20,7 +20,7 @@ __all__ = [
     "resource_attributes",
 ]
 
-Value = str | bool | int | float | list[str]
+Value = str | bool | int | float | tuple[str, ...]
 
 INPUT_TOKENS: Final = "gen_ai.usage.input_tokens"
 CACHE_READ: Final = "gen_ai.usage.cache_read.input_tokens"
@@ -60,8 +60,9 @@ def request_attributes(finished: FinishedRequest, facts: EngineFacts) -> dict[st
         "hitcurve.image_keys": context.image_keys,
         "hitcurve.stored_blocks": context.stored_blocks,
         "hitcurve.evicted_blocks": context.evicted_blocks,
-        "hitcurve.isolated_by": sorted(key for key, tokens in outcome.isolated_by.items() if tokens) or None,
-        "hitcurve.anomalies": list(outcome.anomalies) or None,
+        "hitcurve.isolated_by": tuple(sorted(key for key, tokens in outcome.isolated_by.items() if tokens))
+        or None,
+        "hitcurve.anomalies": tuple(outcome.anomalies) or None,
     }
     for reason, tokens in (outcome.miss_tokens or {}).items():
         said[f"hitcurve.miss_tokens.{reason}"] = tokens
@@ -82,7 +83,7 @@ def eviction_attributes(summary: EvictionSummary) -> dict[str, Value]:
             "hitcurve.eviction.reuses": summary.reuses,
             "hitcurve.eviction.duplicate_blocks": summary.duplicates,
             "hitcurve.eviction.depth_min": summary.shallowest,
-            "hitcurve.eviction.adapters": sorted(summary.adapters) or None,
+            "hitcurve.eviction.adapters": tuple(sorted(summary.adapters)) or None,
             "hitcurve.eviction.victim_requests": len(summary.victims),
         }
     )
@@ -110,11 +111,11 @@ def resource_attributes(facts: EngineFacts, environment: Mapping[str, str]) -> d
     return _known(said)
 
 
-def _finish_reasons(status: str | None) -> list[str] | None:
+def _finish_reasons(status: str | None) -> tuple[str, ...] | None:
     if status is None:
         return None
     name = status.removeprefix("FINISHED_")
-    return [_FINISH_REASONS.get(name, name.lower())]
+    return (_FINISH_REASONS.get(name, name.lower()),)
 
 
 def _known(said: dict[str, Any]) -> dict[str, Value]:

@@ -8,13 +8,16 @@ import importlib
 import os
 import random
 from collections.abc import Mapping, Sequence
+from types import ModuleType
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from hitcurve_engine.recording.sinks import EngineFacts
 from hitcurve_engine.spans.attributes import KEPT, resource_attributes
+from hitcurve_engine.spans.encoding import BatchEncoder
+from hitcurve_engine.spans.finished_spans import FinishedSpans
 
-__all__ = ["EXPORTER_LOGGERS", "KeepingSampler", "is_wanted", "make_exporter", "make_tracer"]
+__all__ = ["EXPORTER_LOGGERS", "KeepingSampler", "finished_spans", "is_wanted", "make_exporter"]
 
 EXPORTER_LOGGERS: Final = (
     "opentelemetry.exporter.otlp.proto.http.trace_exporter",
@@ -46,7 +49,9 @@ def make_exporter(facts: EngineFacts, environment: Mapping[str, str]) -> Any:
     protocol = next((environment[name] for name in _PROTOCOLS if environment.get(name)), "grpc")
     if protocol not in _EXPORTERS:
         raise ValueError(f"OTLP protocol {protocol!r} is neither grpc nor http/protobuf")
-    make = importlib.import_module(_EXPORTERS[protocol]).OTLPSpanExporter
+    module = importlib.import_module(_EXPORTERS[protocol])
+    _encode_quickly(module)
+    make = module.OTLPSpanExporter
     endpoint = facts.traces_endpoint
     if not endpoint:
         return make()
@@ -56,20 +61,22 @@ def make_exporter(facts: EngineFacts, environment: Mapping[str, str]) -> Any:
     return make(endpoint=endpoint)
 
 
-def make_tracer(facts: EngineFacts, environment: Mapping[str, str]) -> Any:
-    """A tracer whose spans nobody processes: whoever starts a span also exports it."""
+def finished_spans(facts: EngineFacts, environment: Mapping[str, str]) -> FinishedSpans:
+    """What makes the spans of an engine. No processor sees them: whoever has a span made also exports it."""
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import TracerProvider
 
-    ids: Any = _OwnIds()
-    provider = TracerProvider(
-        resource=Resource.create(resource_attributes(facts, environment)),
-        id_generator=ids,
-        shutdown_on_exit=False,
-    )
+    resource = Resource.create(resource_attributes(facts, environment))
+    provider = TracerProvider(resource=resource, shutdown_on_exit=False)
     sampler: Any = KeepingSampler(provider.sampler)
-    provider.sampler = sampler
-    return provider.get_tracer("hitcurve_engine")
+    return FinishedSpans(sampler, provider.resource, _OwnIds())
+
+
+def _encode_quickly(exporter: ModuleType) -> None:
+    # An exporter has no parameter for it. One that no longer calls this function encodes as it likes, only slower.
+    standard = getattr(exporter, "encode_spans", None)
+    if standard is not None and not isinstance(standard, BatchEncoder):
+        exporter.encode_spans = BatchEncoder(standard)  # type: ignore[attr-defined]
 
 
 class KeepingSampler:
@@ -114,6 +121,3 @@ class _OwnIds:
 
     def generate_trace_id(self) -> int:
         return self._random.randrange(1, 1 << 128)
-
-    def is_trace_id_random(self) -> bool:
-        return True

@@ -10,7 +10,7 @@ from hitcurve_engine.recording.sinks import CacheReset, EngineFacts, EvictionBat
 from hitcurve_engine.settings import read_settings
 from hitcurve_engine.spans.delivery import Delivery, queue_limits
 from hitcurve_engine.spans.eviction_summary import EvictionSummary
-from hitcurve_engine.spans.otlp import is_wanted, make_exporter, make_tracer
+from hitcurve_engine.spans.otlp import finished_spans, is_wanted, make_exporter
 from hitcurve_engine.spans.span_counts import new_span_counts
 from hitcurve_engine.spans.span_maker import RequestItem, SpanMaker
 
@@ -27,7 +27,7 @@ def create(facts: EngineFacts) -> "SpanSink | None":
         return None
     try:
         exporter = make_exporter(facts, os.environ)
-        maker = SpanMaker(make_tracer(facts, os.environ), facts)
+        maker = SpanMaker(finished_spans(facts, os.environ), facts)
     except (ImportError, ValueError) as error:
         _log.warning("hitcurve: spans are off (%s)", error)
         return None

@@ -1,6 +1,7 @@
 """Turns what the recorder handed out into finished spans, on the thread that sends them."""
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ from hitcurve_engine.spans.attributes import (
     reset_attributes,
 )
 from hitcurve_engine.spans.eviction_summary import EvictionSummary
+from hitcurve_engine.spans.finished_spans import Begun, FinishedSpans
 
 __all__ = ["EVICTION_SPAN", "REQUEST_SPAN", "RESET_SPAN", "RequestItem", "SpanItem", "SpanMaker", "spans_of"]
 
@@ -45,16 +47,19 @@ def spans_of(item: SpanItem) -> int:
 
 
 class SpanMaker:
-    """Makes spans with ``tracer``. Used by one thread."""
+    """Says what spans there are and what they say. Used by one thread."""
 
-    def __init__(self, tracer: Any, facts: EngineFacts) -> None:
-        from opentelemetry import trace
+    def __init__(self, spans: FinishedSpans, facts: EngineFacts) -> None:
+        from opentelemetry.context import Context
+        from opentelemetry.trace import Link
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-        self._tracer = tracer
+        self._spans = spans
         self._facts = facts
         self._wall_offset_ns = int(facts.wall_offset_s * 1e9)
-        self._trace = trace
+        self._link = Link
+        self._nothing = Context()
+        """An explicit empty one: the thread's own current span, if any, is none of our business."""
         self._propagator = TraceContextTextMapPropagator()
         self._remembered: OrderedDict[str, Any] = OrderedDict()
 
@@ -63,54 +68,43 @@ class SpanMaker:
         if isinstance(item, RequestItem):
             return self._request(item)
         if isinstance(item, EvictionSummary):
-            return self._eviction(item, None)
-        span = self._start(RESET_SPAN, None, self._ns(item.at_s))
-        return self._ended(span, reset_attributes(item), self._ns(item.at_s))
+            return self._eviction(item, self._nothing)
+        at_ns = self._ns(item.at_s)
+        return self._made(self._spans.begin(RESET_SPAN, self._nothing), (at_ns, at_ns), reset_attributes(item))
 
     def _request(self, item: RequestItem) -> list[Any]:
         finished = item.finished
         carrier = finished.context.trace_carrier
-        parent = self._propagator.extract(carrier) if carrier else None
-        start, end = self._times(finished)
-        span = self._start(REQUEST_SPAN, parent, start, {KEPT: item.kept} if item.kept else None)
-        spans = []
-        if span.is_recording():
-            for at_s in finished.context.preempted_at_s[:_MOST_PREEMPTION_EVENTS]:
-                span.add_event("preempted", timestamp=self._ns(at_s))
+        context = self._propagator.extract(carrier) if carrier else self._nothing
+        begun = self._spans.begin(REQUEST_SPAN, context, {KEPT: item.kept} if item.kept else None)
+        spans: list[Any] = []
+        if begun.sampled:
             attributes = request_attributes(finished, self._facts)
             if CACHE_READ in self._facts.vllm_span_attributes:
                 attributes.pop(CACHE_READ, None)
                 attributes.pop(INPUT_TOKENS, None)
-            spans = self._ended(span, attributes, end)
-        self._remember(finished.outcome.request_id, span.get_span_context())
+            preempted = [self._ns(at_s) for at_s in finished.context.preempted_at_s[:_MOST_PREEMPTION_EVENTS]]
+            spans.append(self._spans.end(begun, self._times(finished), attributes, preempted))
+        self._remember(finished.outcome.request_id, begun.context)
         if item.evictions is not None:
-            spans += self._eviction(item.evictions, self._trace.set_span_in_context(span))
+            spans += self._eviction(item.evictions, self._spans.below(begun))
         return spans
 
-    def _eviction(self, summary: EvictionSummary, parent: Any) -> list[Any]:
+    def _eviction(self, summary: EvictionSummary, context: Any) -> list[Any]:
         links = []
         largest = sorted(summary.victims.items(), key=lambda victim: -victim[1])
         for request_id, blocks in largest:
-            context = self._remembered.get(request_id)
-            if context is not None and context.trace_flags.sampled and request_id != summary.caused_by:
-                links.append(self._trace.Link(context, {"hitcurve.evicted_blocks": blocks}))
-        start = self._ns(summary.first_at_s)
-        span = self._start(EVICTION_SPAN, parent, start, links=links[:_MOST_LINKS])
-        if not span.is_recording():
-            return []
-        return self._ended(span, eviction_attributes(summary), self._ns(summary.last_at_s))
+            victim = self._remembered.get(request_id)
+            if victim is not None and victim.trace_flags.sampled and request_id != summary.caused_by:
+                links.append(self._link(victim, {"hitcurve.evicted_blocks": blocks}))
+        times_ns = (self._ns(summary.first_at_s), self._ns(summary.last_at_s))
+        begun = self._spans.begin(EVICTION_SPAN, context, links=links[:_MOST_LINKS])
+        return self._made(begun, times_ns, eviction_attributes(summary), links[:_MOST_LINKS])
 
-    def _start(self, name: str, parent: Any, start: int, marks: Any = None, links: Any = None) -> Any:
-        # An explicit empty context: the thread's own current span, if any, is none of our business.
-        context = parent if parent is not None else self._trace.set_span_in_context(self._trace.INVALID_SPAN)
-        return self._tracer.start_span(name, context, attributes=marks, links=links, start_time=start)
-
-    def _ended(self, span: Any, attributes: dict[str, Any], end: int) -> list[Any]:
-        if not span.is_recording():
-            return []
-        span.set_attributes(attributes)
-        span.end(end)
-        return [span] if span.get_span_context().trace_flags.sampled else []
+    def _made(
+        self, begun: Begun, times_ns: tuple[int, int], attributes: dict[str, Any], links: Sequence[Any] = ()
+    ) -> list[Any]:
+        return [self._spans.end(begun, times_ns, attributes, links=links)] if begun.sampled else []
 
     def _remember(self, request_id: str, context: Any) -> None:
         self._remembered[request_id] = context

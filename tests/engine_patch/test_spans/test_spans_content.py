@@ -18,7 +18,7 @@ from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_serv
 
 from hitcurve_engine.ledger import Eviction
 from hitcurve_engine.recording.sinks import CacheReset, EngineFacts, EvictionBatch, FinishedRequest
-from hitcurve_engine.spans.otlp import make_tracer
+from hitcurve_engine.spans.otlp import finished_spans
 from hitcurve_engine.spans.sink import SpanSink, create
 from hitcurve_engine.spans.span_counts import span_counts
 from hitcurve_engine.spans.span_maker import SpanMaker
@@ -318,7 +318,7 @@ def test_ids_are_not_drawn_from_the_random_numbers_that_vllm_seeds(to: To) -> No
     before = random.getstate()
     ids = set()
     for _ in range(2):
-        (span,) = SpanMaker(make_tracer(facts, os.environ), facts).make(CacheReset(1.0, True, 0))
+        (span,) = SpanMaker(finished_spans(facts, os.environ), facts).make(CacheReset(1.0, True, 0))
         ids.add(span.get_span_context().trace_id)
     assert random.getstate() == before
     assert len(ids) == 2
