@@ -19,7 +19,9 @@ __all__ = ["Delivery", "QueueLimits", "queue_limits"]
 
 _log = logging.getLogger("hitcurve.engine")
 
+_SLICE_S: Final = 0.001
 _PAUSE_S: Final = 0.0001
+"""After each slice of making spans: the thread that replays, or the engine's own, may need the interpreter."""
 _POLL_S: Final = 0.02
 _KEPT_BACK_S: Final = 0.75
 """Of the time to close, for ending the exporter and for the sinks that are closed after this one."""
@@ -139,6 +141,7 @@ class Delivery:
     def _send(self, items: Sequence[SpanItem]) -> None:
         spans: list[Any] = []
         sampled_out = failed = 0
+        slice_ends = monotonic() + _SLICE_S
         for item in items:
             try:
                 made = self._make(item)
@@ -148,7 +151,9 @@ class Delivery:
                 continue
             spans.extend(made)
             sampled_out += spans_of(item) - len(made)
-            sleep(_PAUSE_S)
+            if monotonic() >= slice_ends:
+                sleep(_PAUSE_S)
+                slice_ends = monotonic() + _SLICE_S
         delivered = self._export(spans) if spans else True
         with self._lock:
             if self._abandoned:
