@@ -4,15 +4,13 @@ import atexit
 import logging
 import multiprocessing
 import os
-import secrets
 import shutil
-import tempfile
 from collections.abc import MutableMapping
 from pathlib import Path
 from types import ModuleType
 
 from hitcurve_engine.metrics.families import SnapshotCollector
-from hitcurve_engine.metrics.handoff import HANDOFF_VARIABLE, read_handoff
+from hitcurve_engine.metrics.handoff import HANDOFF_VARIABLE, new_handoff_folder, read_handoff
 from hitcurve_engine.probes.import_watch import ImportWatch
 
 __all__ = ["prepare_front_end"]
@@ -35,7 +33,7 @@ def prepare_front_end(environment: MutableMapping[str, str]) -> None:
     try:
         inherited = environment.get(HANDOFF_VARIABLE) if multiprocessing.parent_process() is not None else None
         if inherited is None:
-            _chosen = Path(tempfile.gettempdir(), f"hitcurve-{os.getpid()}-{secrets.token_hex(8)}")
+            _chosen = new_handoff_folder()
             environment[HANDOFF_VARIABLE] = str(_chosen)
             atexit.register(_remove, _chosen, os.getpid())
         else:

@@ -6,7 +6,10 @@ chosen there, before the engine starts, and inherited in the environment; the fo
 
 import json
 import os
+import secrets
+import shutil
 import stat
+import tempfile
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -14,12 +17,18 @@ from typing import Any, Final
 
 from hitcurve_engine.metrics.tally import Snapshot
 
-__all__ = ["HANDOFF_VARIABLE", "HandoffWriter", "read_handoff"]
+__all__ = ["HANDOFF_VARIABLE", "HandoffWriter", "new_handoff_folder", "read_handoff"]
 
 HANDOFF_VARIABLE: Final = "HITCURVE_METRICS_HANDOFF"
 """Set by the front end; not for people."""
 
+_PREFIX: Final = "hitcurve-"
 _numbers = count()
+
+
+def new_handoff_folder() -> Path:
+    """A folder for this process to read from, which nobody can guess. It is not made."""
+    return Path(tempfile.gettempdir(), f"{_PREFIX}{os.getpid()}-{secrets.token_hex(8)}")
 
 
 class HandoffWriter:
@@ -43,7 +52,12 @@ class HandoffWriter:
         os.replace(unfinished, self._file)
 
     def close(self) -> None:
-        """The file stays as long as the process, since it says that the patch has ended."""
+        """The file stays as long as the process, since it says that the patch has ended. The folder of a front end
+        that was killed goes: nobody else takes it away."""
+        folder = self._file.parent
+        reader = folder.name.removeprefix(_PREFIX).partition("-")[0]
+        if reader.isdecimal() and not _lives(int(reader)):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def read_handoff(folder: Path) -> Iterator[Snapshot]:

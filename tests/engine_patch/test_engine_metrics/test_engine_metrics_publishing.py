@@ -1,6 +1,5 @@
 """How the numbers reach a page: handed over in files, by Prometheus' multiprocess mode, on an own port."""
 
-import json
 import os
 import subprocess
 import sys
@@ -12,7 +11,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from hitcurve_engine.metrics.handoff import HANDOFF_VARIABLE, HandoffWriter, read_handoff
+from hitcurve_engine.metrics.handoff import HANDOFF_VARIABLE
 from hitcurve_engine.metrics.own_port import OwnPort
 from hitcurve_engine.metrics.publishing import make_publishers
 from hitcurve_engine.metrics.sink import create
@@ -199,37 +198,6 @@ def test_multiprocess_pages_hold_the_same_samples_as_the_others(
     others = set(samples(page(engine.kept.snapshot)))
     assert {name for name, _ in shared} == {name for name, _ in others}
     assert shared == others
-
-
-def test_a_file_of_a_dead_engine_is_removed_and_rubbish_passed_over(tmp_path: Path) -> None:
-    folder = tmp_path / "handoff"
-    HandoffWriter(folder).publish({"hitcurve_engine_active": [[["0", "tiny"], 1]]})
-    gone = subprocess.Popen(["true"])
-    gone.wait()
-    (folder / "1.json").write_text(json.dumps({"pid": gone.pid, "families": {}}))
-    (folder / "2.json").write_text("{")
-    (folder / "3.new").write_text("unfinished")
-    assert list(read_handoff(folder)) == [{"hitcurve_engine_active": [[["0", "tiny"], 1]]}]
-    assert not (folder / "1.json").exists()
-
-
-def test_nothing_is_read_from_or_written_to_a_folder_that_others_may_write(tmp_path: Path) -> None:
-    folder = tmp_path / "open"
-    folder.mkdir()
-    folder.chmod(0o777)
-    (folder / "1.json").write_text(json.dumps({"pid": os.getpid(), "families": {}}))
-    assert list(read_handoff(folder)) == []
-    with pytest.raises(PermissionError):
-        HandoffWriter(folder)
-    assert list(read_handoff(tmp_path / "missing")) == []
-
-
-def test_an_engine_that_outlives_its_front_end_makes_no_folder_again(tmp_path: Path) -> None:
-    folder = tmp_path / "handoff"
-    writer = HandoffWriter(folder)
-    folder.rmdir()
-    writer.publish({})
-    assert not folder.exists()
 
 
 def test_an_engine_serves_its_own_page_live(played: Any, samples: Any) -> None:
