@@ -6,11 +6,13 @@ chosen there, before the engine starts, and inherited in the environment; the fo
 
 import json
 import os
+import re
 import secrets
 import shutil
 import stat
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Any, Final
@@ -23,6 +25,8 @@ HANDOFF_VARIABLE: Final = "HITCURVE_METRICS_HANDOFF"
 """Set by the front end; not for people."""
 
 _PREFIX: Final = "hitcurve-"
+_CHOSEN: Final = re.compile(f"{_PREFIX}(?P<reader>[0-9]{{1,9}})-[0-9a-f]{{16}}")
+"""Only a folder with a name from ``new_handoff_folder`` may be taken away with all that is in it."""
 _numbers = count()
 
 
@@ -45,18 +49,18 @@ class HandoffWriter:
 
     def publish(self, snapshot: Snapshot) -> None:
         """Replace the file. Once the front end has taken the folder away there is nobody to write for."""
-        if not self._file.parent.is_dir():
-            return
         unfinished = self._file.with_suffix(".new")
-        unfinished.write_text(json.dumps({"pid": self._pid, "families": snapshot}), encoding="utf-8")
-        os.replace(unfinished, self._file)
+        # Not asked before: another engine may take the folder away at any moment.
+        with suppress(FileNotFoundError):
+            unfinished.write_text(json.dumps({"pid": self._pid, "families": snapshot}), encoding="utf-8")
+            os.replace(unfinished, self._file)
 
     def close(self) -> None:
         """The file stays as long as the process, since it says that the patch has ended. The folder of a front end
         that was killed goes: nobody else takes it away."""
         folder = self._file.parent
-        reader = folder.name.removeprefix(_PREFIX).partition("-")[0]
-        if reader.isdecimal() and not _lives(int(reader)):
+        chosen = _CHOSEN.fullmatch(folder.name)
+        if chosen is not None and not _lives(int(chosen["reader"])):
             shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -11,7 +11,7 @@ from threading import Event, Lock, Thread, get_ident
 from time import monotonic, sleep, thread_time
 from typing import Any, Final
 
-from hitcurve_engine.spans.otlp import EXPORTER_LOGGERS
+from hitcurve_engine.spans.otlp import ENCODER_LOGGERS, EXPORTER_LOGGERS
 from hitcurve_engine.spans.span_counts import SpanCounts
 from hitcurve_engine.spans.span_maker import SpanItem, spans_of
 
@@ -112,10 +112,10 @@ class Delivery:
         ending.join(_SHUTDOWN_S)
 
     def _run(self) -> None:
-        quiet = _NotFromThread(get_ident())
-        loggers = [logging.getLogger(name) for name in EXPORTER_LOGGERS]
-        for logger in loggers:
-            logger.addFilter(quiet)
+        filters = {name: _FewFromThread(get_ident(), 0) for name in EXPORTER_LOGGERS}
+        filters |= {name: _FewFromThread(get_ident(), 1) for name in ENCODER_LOGGERS}
+        for name, few in filters.items():
+            logging.getLogger(name).addFilter(few)
         _suppress_instrumentation()
         while not self._abandoned:
             self._wake.wait(self._limits.delay_s)
@@ -127,8 +127,8 @@ class Delivery:
                 self._counts.busy_s = thread_time()
             if ending:
                 break
-        for logger in loggers:
-            logger.removeFilter(quiet)
+        for name, few in filters.items():
+            logging.getLogger(name).removeFilter(few)
 
     def _take(self) -> list[SpanItem]:
         with self._lock:
@@ -191,15 +191,22 @@ class Delivery:
             _log.warning("hitcurve: %s (%s: %s)", what, type(error).__name__, error)
 
 
-class _NotFromThread(logging.Filter):
-    """Keeps the exporter's own lines out of the log, one per batch as they are: we say it once."""
+class _FewFromThread(logging.Filter):
+    """Keeps the SDK's own lines out of the log, one per batch or span as they are, but for the first few.
 
-    def __init__(self, thread: int) -> None:
+    What the exporter says we say ourselves; that something is left out of spans or cut short is said once.
+    """
+
+    def __init__(self, thread: int, most: int) -> None:
         super().__init__()
         self._thread = thread
+        self._left = most
 
     def filter(self, record: logging.LogRecord) -> bool:
-        return record.thread != self._thread
+        if record.thread != self._thread:
+            return True
+        self._left -= 1
+        return self._left >= 0
 
 
 def _suppress_instrumentation() -> None:

@@ -14,14 +14,19 @@ __all__ = ["BatchEncoder"]
 
 _MOST_REMEMBERED: Final = 8192
 """Encoded attributes, of about 60 bytes each."""
+_LONGEST_REMEMBERED: Final = 128
+"""Characters: names of models and adapters may be of any length."""
 _ALWAYS_NEW: Final = frozenset({"hitcurve.request.id"})
+_NUMBERS: Final = frozenset({int, bool})
+"""No floats: they hardly recur, and -0.0 would be taken for 0.0."""
 
 
 class BatchEncoder:
     """Stands where an OTLP exporter has the SDK's ``encode_spans``; gives an equal message.
 
     The first span of a batch goes through ``standard``, so that resource and scope are encoded as they always are.
-    So do batches with spans of others.
+    So do batches with spans of others, and spans that say something out of the ordinary: the SDK leaves out what
+    cannot be encoded, such as half of a surrogate pair, and says so in the log.
     """
 
     def __init__(self, standard: Callable[[Sequence[Any]], Any]) -> None:
@@ -38,11 +43,18 @@ class BatchEncoder:
 
     def __call__(self, spans: Sequence[Any]) -> Any:
         """See ``opentelemetry.exporter.otlp.proto.common.trace_encoder.encode_spans``."""
-        if not all(span.instrumentation_scope and span.instrumentation_scope.name == SCOPE for span in spans):
+        if not spans or not all(
+            span.instrumentation_scope and span.instrumentation_scope.name == SCOPE for span in spans
+        ):
             return self._standard(spans)
         request = self._standard(spans[:1])
-        for span in spans[1:]:
-            self._add(span, request.resource_spans[0].scope_spans[0].spans)
+        messages = request.resource_spans[0].scope_spans[0].spans
+        for number, span in enumerate(spans[1:], 1):
+            try:
+                self._add(span, messages)
+            except Exception:
+                del messages[number:]
+                messages.extend(self._standard([span]).resource_spans[0].scope_spans[0].spans)
         return request
 
     def _add(self, span: Any, spans: Any) -> None:
@@ -68,9 +80,9 @@ class BatchEncoder:
         message.MergeFromString(
             b"".join(
                 [
-                    self._attribute(name, value)
-                    if value.__class__ is float or name in _ALWAYS_NEW
-                    else self._remembered(name, value)
+                    self._remembered(name, value)
+                    if value.__class__ in _NUMBERS or _may_recur(name, value)
+                    else self._attribute(name, value)
                     for name, value in span.attributes.items()
                 ]
             )
@@ -81,6 +93,7 @@ class BatchEncoder:
             trace_id=link.context.trace_id.to_bytes(16, "big"),
             span_id=link.context.span_id.to_bytes(8, "big"),
             attributes=[self._pair(key=name, value=self._value(value)) for name, value in link.attributes.items()],
+            dropped_attributes_count=link.attributes.dropped,
             flags=self._flags_of(link.context),
         )
 
@@ -102,4 +115,17 @@ class BatchEncoder:
             return self._any(int_value=value)
         if isinstance(value, float):
             return self._any(double_value=value)
-        return self._any(array_value=self._array(values=[self._value(one) for one in value]))
+        if isinstance(value, tuple):
+            return self._any(array_value=self._array(values=[self._value(one) for one in value]))
+        raise TypeError(f"{type(value).__name__} is left to the SDK")
+
+
+def _may_recur(name: str, value: Any) -> bool:
+    if value.__class__ is str:
+        return len(value) <= _LONGEST_REMEMBERED and name not in _ALWAYS_NEW
+    # Only of text, since (1,) and (True,) are equal.
+    return (
+        value.__class__ is tuple
+        and all(one.__class__ is str for one in value)
+        and sum(map(len, value)) <= _LONGEST_REMEMBERED
+    )

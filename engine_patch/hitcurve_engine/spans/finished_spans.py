@@ -11,6 +11,7 @@ __all__ = ["SCOPE", "Begun", "FinishedSpans"]
 
 SCOPE: Final = "hitcurve_engine"
 """The instrumentation scope of our spans."""
+_NO_TIME_NS: Final = 1 << 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +80,20 @@ class FinishedSpans:
         preempted_at_ns: Sequence[int] = (),
         links: Sequence[Any] = (),
     ) -> Any:
-        """The span, from the first to the second of the times (nanoseconds since the epoch)."""
+        """The span, from the first to the second of the times (nanoseconds since the epoch).
+
+        Raises ValueError for a time that OTLP cannot say: a batch with such a span could not be sent.
+        """
+        for at_ns in (*times_ns, *preempted_at_ns):
+            if not 0 <= at_ns < _NO_TIME_NS:
+                raise ValueError(f"{at_ns} ns since the epoch is no time")
         events = [self._event("preempted", timestamp=at) for at in preempted_at_ns]
         return self._span(
             begun.name,
             begun.context,
             begun.parent,
             self._resource,
-            self._attributes({**begun.attributes, **attributes}),
+            self._attributes({**begun.attributes, **attributes}, cleaned=not begun.attributes),
             self._sequence(events, self._limits.max_events),
             self._sequence(links, self._limits.max_links),
             start_time=times_ns[0],
@@ -94,9 +101,19 @@ class FinishedSpans:
             instrumentation_scope=self._scope,
         )
 
-    def _attributes(self, attributes: Mapping[str, Any]) -> Mapping[str, Any]:
+    def link(self, context: Any, attributes: Mapping[str, Any]) -> Any:
+        """A link to a span, within the limits."""
+        limits = self._limits
+        # Wrapped because encoders up to OpenTelemetry 1.26 ask the attributes of a link how many were dropped.
+        within = self._bounded_attributes(
+            limits.max_link_attributes, attributes, max_value_len=limits.max_attribute_length
+        )
+        return self._trace.Link(context, within)
+
+    def _attributes(self, attributes: Mapping[str, Any], cleaned: bool) -> Mapping[str, Any]:
+        """Within the limits. What a sampler adds may be of any type and has to be cleaned first; ours does not."""
         most, longest = self._limits.max_span_attributes, self._limits.max_span_attribute_length
-        if longest is None and (most is None or len(attributes) <= most):
+        if cleaned and longest is None and (most is None or len(attributes) <= most):
             return attributes
         within: Mapping[str, Any] = self._bounded_attributes(most, attributes, max_value_len=longest)
         return within

@@ -8,6 +8,7 @@ import importlib
 import os
 import random
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from types import ModuleType
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -17,12 +18,14 @@ from hitcurve_engine.spans.attributes import KEPT, resource_attributes
 from hitcurve_engine.spans.encoding import BatchEncoder
 from hitcurve_engine.spans.finished_spans import FinishedSpans
 
-__all__ = ["EXPORTER_LOGGERS", "KeepingSampler", "finished_spans", "is_wanted", "make_exporter"]
+__all__ = ["ENCODER_LOGGERS", "EXPORTER_LOGGERS", "KeepingSampler", "finished_spans", "is_wanted", "make_exporter"]
 
 EXPORTER_LOGGERS: Final = (
     "opentelemetry.exporter.otlp.proto.http.trace_exporter",
     "opentelemetry.exporter.otlp.proto.grpc.exporter",
 )
+ENCODER_LOGGERS: Final = ("opentelemetry.exporter.otlp.proto.common._internal", "opentelemetry.attributes")
+"""They say what is left out of a span or cut short."""
 _EXPORTERS: Final = {
     "grpc": "opentelemetry.exporter.otlp.proto.grpc.trace_exporter",
     "http/protobuf": "opentelemetry.exporter.otlp.proto.http.trace_exporter",
@@ -75,7 +78,10 @@ def finished_spans(facts: EngineFacts, environment: Mapping[str, str]) -> Finish
 def _encode_quickly(exporter: ModuleType) -> None:
     # An exporter has no parameter for it. One that no longer calls this function encodes as it likes, only slower.
     standard = getattr(exporter, "encode_spans", None)
-    if standard is not None and not isinstance(standard, BatchEncoder):
+    if standard is None or isinstance(standard, BatchEncoder):
+        return
+    # So does one whose messages are not those that we know.
+    with suppress(ImportError, AttributeError):
         exporter.encode_spans = BatchEncoder(standard)  # type: ignore[attr-defined]
 
 

@@ -51,13 +51,11 @@ class SpanMaker:
 
     def __init__(self, spans: FinishedSpans, facts: EngineFacts) -> None:
         from opentelemetry.context import Context
-        from opentelemetry.trace import Link
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
         self._spans = spans
         self._facts = facts
         self._wall_offset_ns = int(facts.wall_offset_s * 1e9)
-        self._link = Link
         self._nothing = Context()
         """An explicit empty one: the thread's own current span, if any, is none of our business."""
         self._propagator = TraceContextTextMapPropagator()
@@ -96,7 +94,7 @@ class SpanMaker:
         for request_id, blocks in largest:
             victim = self._remembered.get(request_id)
             if victim is not None and victim.trace_flags.sampled and request_id != summary.caused_by:
-                links.append(self._link(victim, {"hitcurve.evicted_blocks": blocks}))
+                links.append(self._spans.link(victim, {"hitcurve.evicted_blocks": blocks}))
         times_ns = (self._ns(summary.first_at_s), self._ns(summary.last_at_s))
         begun = self._spans.begin(EVICTION_SPAN, context, links=links[:_MOST_LINKS])
         return self._made(begun, times_ns, eviction_attributes(summary), links[:_MOST_LINKS])

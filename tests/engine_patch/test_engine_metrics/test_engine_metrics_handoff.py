@@ -2,13 +2,18 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from hitcurve_engine.metrics.handoff import HandoffWriter, read_handoff
+
+CHOOSING = "from hitcurve_engine.metrics.handoff import new_handoff_folder; print(new_handoff_folder())"
+CAPTURED: dict[str, Any] = {"check": True, "capture_output": True, "text": True, "timeout": 60}
 
 
 def gone_pid() -> int:
@@ -47,10 +52,47 @@ def test_an_engine_that_outlives_its_front_end_makes_no_folder_again(tmp_path: P
     assert not folder.exists()
 
 
-def test_the_last_engine_takes_the_folder_of_a_front_end_that_was_killed_away(tmp_path: Path) -> None:
-    for reader, stays in ((os.getpid(), True), (gone_pid(), False)):
-        folder = tmp_path / f"hitcurve-{reader}-0123"
-        writer = HandoffWriter(folder)
-        writer.publish({})
-        writer.close()
-        assert folder.exists() is stays
+@pytest.mark.parametrize(
+    ("name", "stays"),
+    [
+        ("hitcurve-{dead}-0123456789abcdef", False),
+        ("hitcurve-{own}-0123456789abcdef", True),
+        ("{dead}-results", True),
+        ("hitcurve-{dead}", True),
+        ("hitcurve-{dead}-notes", True),
+        ("hitcurve-99999999999999999999-0123456789abcdef", True),
+    ],
+)
+def test_the_folder_of_a_front_end_that_was_killed_goes_and_no_other_one(
+    tmp_path: Path, name: str, stays: bool
+) -> None:
+    folder = tmp_path / name.format(dead=gone_pid(), own=os.getpid())
+    writer = HandoffWriter(folder)
+    writer.publish({})
+    writer.close()
+    assert folder.exists() is stays
+
+
+def test_the_name_that_a_front_end_chooses_is_one_that_goes() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", CHOOSING], env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}, **CAPTURED
+    )
+    folder = Path(done.stdout.strip())
+    HandoffWriter(folder).close()
+    assert not folder.exists()
+
+
+def test_a_folder_that_is_taken_away_while_an_engine_writes_costs_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "handoff"
+    writer = HandoffWriter(folder)
+    replace = os.replace
+
+    def late(*arguments: Any) -> None:
+        shutil.rmtree(folder)
+        replace(*arguments)
+
+    monkeypatch.setattr(os, "replace", late)
+    writer.publish({})
+    assert not folder.exists()

@@ -109,6 +109,7 @@ LIMITS = {
     "OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT": "2",
     "OTEL_SPAN_EVENT_COUNT_LIMIT": "1",
     "OTEL_SPAN_LINK_COUNT_LIMIT": "1",
+    "OTEL_LINK_ATTRIBUTE_COUNT_LIMIT": "0",
 }
 
 
@@ -142,6 +143,7 @@ def test_the_limits_of_the_standard_variables_hold(
     }
     assert (len(made.events), made.dropped_events, len(below.links), below.dropped_links) == (1, 1, 1, 1)
     assert made.dropped_attributes > 0
+    assert (dict(below.links[0].attributes), below.links[0].attributes.dropped) == ({}, 1)
     (reset,) = spans_of([CacheReset(1.0, True, 0)])
     assert (dict(reset.attributes), reset.dropped_attributes) == (
         {"hitcurve.reset.done": True, "hitcurve.reset.cleared_blocks": 0},
