@@ -34,6 +34,7 @@ DEBUG_VARIABLE = "HITCURVE_DEBUG"
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run one command and exit with its code; without arguments, those of the process."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    _open_what_is_closed()
     try:
         code = _answer(words)
         sys.stdout.flush()
@@ -46,6 +47,13 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except Exception as error:
         code = _unexpected(error)
     sys.exit(code)
+
+
+def _open_what_is_closed() -> None:
+    """A process begun without standard output or error, as by ``>&-``, has None in their places."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
 
 
 def _answer(words: list[str]) -> int:

@@ -40,6 +40,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     no_args_is_help=True,
+    epilog="Examples: 'hitcurve chaos list'; then 'hitcurve chaos run smoke --targets "
+    "chaos/targets.simulated.yaml', which starts its own engine; add --dry-run to touch nothing.",
     help="Scenarios on a running engine: steady curve, fault, observation, undoing, recovery, verdict.",
 )
 

@@ -28,6 +28,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     no_args_is_help=True,
+    epilog="Examples: 'hitcurve dashboards build --out deploy'; 'hitcurve dashboards push --url "
+    "https://grafana.example --dry-run' needs GRAFANA_TOKEN.",
     help="Grafana dashboards and Prometheus rules: generate, verify, publish.",
 )
 

@@ -13,7 +13,7 @@ from hitcurve_loadtests.profiles.catalogue import profile_titles
 __all__ = ["app"]
 
 _PROFILE_LIST = "A YAML file, or one of: " + "; ".join(
-    f"[bold]{name}[/]: {title}" for name, title in profile_titles().items()
+    f"{name}: {title}" for name, title in profile_titles().items()
 )
 _EPILOG = (
     "Examples: hitcurve load shared-system-prompt --host http://127.0.0.1:8000 --rate 10 --duration 60 "

@@ -211,6 +211,22 @@ def test_the_process_ends_quietly_when_its_reader_is_gone() -> None:
     assert (ended.returncode, ended.stderr) == (141, b"")
 
 
+@pytest.mark.parametrize(
+    ("words", "closed", "answer"),
+    [
+        ("--help", "1>&-", (0, "", "")),
+        ("--version", "2>&-", (0, f"hitcurve {__version__}\n", "")),
+        ("x", "2>&-", (2, "", "")),
+    ],
+)
+def test_a_process_begun_without_an_output_answers_all_the_same(
+    words: str, closed: str, answer: tuple[int, str, str]
+) -> None:
+    command = f'exec "$0" -m hitcurve {words} {closed}'
+    ended = subprocess.run(["sh", "-c", command, sys.executable], capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout, ended.stderr) == answer
+
+
 def test_help_and_version_need_no_third_party_package() -> None:
     program = (
         "import sys; sys.argv = ['hitcurve', '--help']\n"
@@ -244,3 +260,5 @@ def test_every_command_explains_itself() -> None:
     for name, (code, out, err) in answers.items():
         assert (code, err) == (0, ""), name
         assert f"hitcurve {name}" in out
+        assert "Example" in out, name
+        assert "[bold]" not in out, name
