@@ -65,6 +65,7 @@ def print_summary(summary: Mapping[str, Any]) -> None:
     engine = summary["engine"]
     why = f" ({engine['reason']})" if engine["reason"] else ""
     console.print(f"hit rate by the engine's own counters {_percent(engine['hit_rate'])}{why}", markup=False)
+    _print_exporter(console, summary["both_ends"]["exporter"])
     table = Table("", "n", "p50", "p90", "p99", "max")
     table.columns[0].no_wrap = True
     for column in table.columns[1:]:
@@ -110,6 +111,16 @@ def _print_intended(console: Console, summary: Mapping[str, Any]) -> None:
     if intended["prompt_tokens_off"]:
         off = intended["prompt_tokens_off"]
         console.print(f"prompts are {off:+.1f} tokens off their intended length, on average", markup=False)
+
+
+def _print_exporter(console: Console, exporter: Mapping[str, Any] | None) -> None:
+    if exporter is None:
+        return
+    engines = exporter["engines"]
+    queries, hits = (sum(engine[name] for engine in engines) for name in ("query_tokens", "hit_tokens"))
+    why = f" ({exporter['reason']})" if exporter["reason"] else ""
+    rate = hits / queries if queries > 0 else None
+    console.print(f"hit rate by the exporter's counters {_percent(rate)}{why}", markup=False)
 
 
 def _percent(rate: float | None) -> str:

@@ -105,3 +105,15 @@ def test_the_exporters_number_stands_beside_them(load: Any, engine: Any, exporte
         "engines": [{"target": "t", "engine": "0", "query_tokens": 400.0, "hit_tokens": 100.0, "hit_rate": 0.25}],
         "reason": None,
     }
+
+
+def test_the_summary_says_what_the_exporter_counted(load: Any, engine: Any, exporter_page: Any) -> None:
+    ended = load("unique", "--host", engine.url, "--users", 1, "--requests", 4, "--exporter", exporter_page)
+    assert "\nhit rate by the exporter's counters 25.0 %\n" in ended.out, ended.err
+
+
+def test_the_summary_says_that_no_exporter_answers(load: Any, engine: Any) -> None:
+    words = ("unique", "--host", engine.url, "--users", 1, "--requests", 4)
+    ended = load(*words, "--exporter", "http://127.0.0.1:9")
+    said = "hit rate by the exporter's counters unknown (http://127.0.0.1:9/metrics: connection refused)"
+    assert f"\n{said}\n" in ended.out, ended.err

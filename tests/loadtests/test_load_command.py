@@ -232,6 +232,10 @@ def test_an_engine_without_models_must_be_told_one(engine: Any, load: Any) -> No
         (["unique", "--host", NOBODY, "--duration", "-1"], "--duration is -1; it must be above zero."),
         (["unique", "--host", NOBODY, "--zipf", "-1"], "--zipf is -1; it must not be negative."),
         (["unique", "--host", NOBODY, "--rate", "1", "--users", "1"], "--rate (open loop) and --users"),
+        (
+            ["unique", "--host", NOBODY, "--prefix-tokens", "9" * 23],
+            f"--prefix-tokens is {'9' * 23}; give at most 100000000.",
+        ),
         (["unique", "--host", NOBODY, "--name", "../x"], "--name '../x' must be a plain file name:"),
         (["unique", "--host", NOBODY, "--api", "rest"], "--api is 'rest'; it must be one of chat, completions."),
         (
