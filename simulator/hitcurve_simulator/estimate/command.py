@@ -25,6 +25,11 @@ SPLIT_NAMES = ("adapter", "salt", "tenant", "session")
 
 MOST_ROWS_FOR_BREAKS = 5_000
 
+# Far beyond any machine, and still exact where places are counted in 64 bits.
+MOST_BLOCKS = 10**12
+MOST_GIB = 10**9
+MOST_TOKENS_OF_A_BLOCK = 10**9
+
 Word = TypeVar("Word", bound=str)
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -38,10 +43,12 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 def estimate(
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Traces, folders of them, or - (stdin).")],
     pool_blocks: Annotated[
-        list[int] | None, typer.Option(min=1, help="Usable blocks to give exact values for; may be repeated.")
+        list[int] | None,
+        typer.Option(min=1, max=MOST_BLOCKS, help="Usable blocks to give exact values for; may be repeated."),
     ] = None,
     pool_gib: Annotated[
-        list[float] | None, typer.Option(min=0, help="The same in GiB of KV cache; needs --model-config.")
+        list[float] | None,
+        typer.Option(min=0, max=MOST_GIB, help="The same in GiB of KV cache; needs --model-config."),
     ] = None,
     model_config: Annotated[
         Path | None, typer.Option(metavar="FILE", help="config.json of the model, for KV bytes per token.")
@@ -63,7 +70,10 @@ def estimate(
         str | None, typer.Option(help=f"KV cache type: {', '.join(KV_TYPES)} (default: the model's).")
     ] = None,
     block_size: Annotated[
-        int | None, typer.Option(min=1, help="Tokens per block or hash id (default: the format's).")
+        int | None,
+        typer.Option(
+            min=1, max=MOST_TOKENS_OF_A_BLOCK, help="Tokens per block or hash id (default: the format's)."
+        ),
     ] = None,
     block_sizes: Annotated[
         str | None, typer.Option(metavar="N,N,...", help="Compare block sizes; for hash ids multiples of theirs.")
@@ -247,6 +257,8 @@ def _block_sizes(text: str | None, base: int, has_ids: bool) -> tuple[int, ...]:
             raise UsageError(
                 f"--block-sizes has {word}, but hash ids of {base} tokens give only multiples of {base}."
             )
+        if int(word) > MOST_TOKENS_OF_A_BLOCK:
+            raise UsageError(f"--block-sizes has '{word}'; give at most {MOST_TOKENS_OF_A_BLOCK} tokens.")
         sizes.append(int(word))
     return tuple(sizes)
 
