@@ -331,6 +331,8 @@ def test_several_engines_need_to_know_who_served_what(run: Run, tmp_path: Path) 
         (["--metrics", "http://me:hunter2@h"], "--metrics: an address holds a user name or password;"),
         (["--metrics", "http://127.0.0.1:9/metrics"], "cannot be read"),
         (["--recorded", "DIR", "--metrics", "http://h"], "--recorded has both readings"),
+        (["--after", "/nowhere.prom"], "No such file or directory; give a saved /metrics page."),
+        (["--recorded", "DIR"], "No such file or directory; give one with it or scrapes.json."),
         (["--after", "PAGE", "--rules", "lru"], "--rules is 'lru'; give one of"),
         (["--after", "PAGE", "--tokenizer", "engine"], "--tokenizer engine asks the engine"),
         (["--after", "PAGE", "--pool-blocks", "0"], "--pool-blocks is '0'"),

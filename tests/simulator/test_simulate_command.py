@@ -216,7 +216,7 @@ def test_people_get_a_table(call: Call, tmp_path: Path) -> None:
         (["A", "--pool-blocks", "0"], "--pool-blocks is '0'; give a number of blocks from 1 on"),
         (["A", "--time-unit", "h"], "--time-unit is 'h'; give ms or s."),
         (["A", "--pool-blocks", "3"], "no request of workload A fits: line 1 needs"),
-        (["."], "cannot be read: Is a directory"),
+        (["."], "cannot be read: Is a directory; give a file that can."),
     ],
 )
 def test_wrong_usage_is_one_sentence(call: Call, arguments: list[str], sentence: str) -> None:

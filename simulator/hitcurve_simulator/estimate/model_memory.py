@@ -100,9 +100,9 @@ def _read(path: Path) -> Mapping[str, Any]:
     try:
         config = json.loads(file.read_bytes())
     except OSError as error:
-        raise UsageError(f"{file} cannot be read: {error.strerror}.") from None
+        raise UsageError(f"{file} cannot be read: {error.strerror}; give the model's config.json.") from None
     except ValueError as error:
-        raise UsageError(f"{file} is not JSON: {error}.") from None
+        raise UsageError(f"{file} is not JSON: {error}; give the model's config.json.") from None
     if not isinstance(config, Mapping):
         raise UsageError(f"{file} is no model configuration: it holds no JSON object.")
     return config

@@ -71,7 +71,7 @@ def page_file(path: Path) -> Page:
     try:
         body = path.read_bytes()
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}.") from None
+        raise UsageError(f"{path} cannot be read: {error.strerror}; give a saved /metrics page.") from None
     return _read(str(path), body, None, 0.0)
 
 
@@ -112,7 +112,7 @@ def _run_folder(path: Path) -> Counted:
         lines = path.read_text(encoding="utf-8").splitlines()
         readings = [reading_from_json(json.loads(line)) for line in lines if line.strip()]
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}; give a run folder.") from None
+        raise UsageError(f"{path} cannot be read: {error.strerror}; give one with it or scrapes.json.") from None
     except (ValueError, TypeError, KeyError) as error:
         raise UsageError(f"{path} holds no readings of hitcurve ({error}); give a run folder.") from None
     readings = [reading for reading in readings if reading.up]

@@ -40,7 +40,7 @@ def open_trace(path: Path) -> Iterator[BinaryIO]:
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise UsageError(f"{path} is damaged gzip data: {error}.") from None
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror or error}.") from None
+        raise UsageError(f"{path} cannot be read: {error.strerror or error}; give a file that can.") from None
 
 
 def _unpacked(path: Path, file: BufferedReader) -> BinaryIO:
