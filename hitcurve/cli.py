@@ -5,6 +5,7 @@ shells have it, 130 after Ctrl-C and 141 when the reader of the output went away
 """
 
 import importlib
+import io
 import os
 import sys
 import traceback
@@ -35,6 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run one command and exit with its code; without arguments, those of the process."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     _open_what_is_closed()
+    _print_whatever_the_encoding()
     try:
         code = _answer(words)
         sys.stdout.flush()
@@ -54,6 +56,13 @@ def _open_what_is_closed() -> None:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
+
+
+def _print_whatever_the_encoding() -> None:
+    """A character that standard output cannot write becomes a question mark; a rate beside it matters more."""
+    out = sys.stdout
+    if isinstance(out, io.TextIOWrapper) and (out.errors == "strict" or out.encoding.lower() != "utf-8"):
+        out.reconfigure(errors="replace")
 
 
 def _answer(words: list[str]) -> int:

@@ -1,5 +1,6 @@
 """The ``hitcurve`` command itself: dispatch, one sentence per error, exit codes."""
 
+import io
 import json
 import os
 import subprocess
@@ -225,6 +226,25 @@ def test_a_process_begun_without_an_output_answers_all_the_same(
     command = f'exec "$0" -m hitcurve {words} {closed}'
     ended = subprocess.run(["sh", "-c", command, sys.executable], capture_output=True, text=True)
     assert (ended.returncode, ended.stdout, ended.stderr) == answer
+
+
+@pytest.mark.parametrize(
+    ("encoding", "errors", "said"),
+    [
+        ("ascii", "strict", b"? 5 %\n"),
+        ("ascii", "surrogateescape", b"? 5 %\n"),
+        ("utf-8", "strict", "→ 5 %\n".encode()),
+    ],
+)
+def test_what_the_encoding_of_the_output_lacks_is_a_question_mark(
+    install: Install, monkeypatch: pytest.MonkeyPatch, encoding: str, errors: str, said: bytes
+) -> None:
+    install(lambda: print("→ 5 %"))
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding=encoding, errors=errors))
+    with pytest.raises(SystemExit) as ended:
+        main(["probe"])
+    assert (ended.value.code, written.getvalue()) == (0, said)
 
 
 def test_help_and_version_need_no_third_party_package() -> None:
