@@ -6,18 +6,19 @@ from typing import Final
 __all__ = ["format_duration", "parse_duration"]
 
 _UNITS: Final = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+_LONGEST_S: Final = 3650 * 86_400.0
 _PART: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|d|h|m|s)")
 
 
 def parse_duration(text: str) -> float:
-    """Seconds of ``text``; ValueError where it is not a duration above zero."""
+    """Seconds of ``text``; ValueError where it is not a duration above zero and of ten years at most."""
     position, seconds = 0, 0.0
     for part in _PART.finditer(text):
         if part.start() != position:
             break
         seconds += float(part[1]) * _UNITS[part[2]]
         position = part.end()
-    if position != len(text) or seconds <= 0:
+    if position != len(text) or not 0 < seconds <= _LONGEST_S:
         raise ValueError(f"'{text}' is not a duration such as 15s")
     return seconds
 
