@@ -140,6 +140,16 @@ def test_a_compressed_trace_is_read_as_well(tmp_path: Path) -> None:
     assert open_trace(path).rows == (TraceRow(None, 600, 1, (1, 2)),)
 
 
+@pytest.mark.parametrize(("first", "last"), [(0, -9), (0, 14), (20, None)])
+def test_a_damaged_compressed_trace_is_called_damaged(tmp_path: Path, first: int, last: int | None) -> None:
+    packed = gzip.compress(b'{"input_length": 600, "hash_ids": [1, 2]}\n')
+    path = tmp_path / "m.jsonl.gz"
+    # The head of the file alone, or its head with the middle gone.
+    path.write_bytes(packed[:10] + packed[first:last] if first else packed[:last])
+    with pytest.raises(UsageError, match=r"m\.jsonl\.gz cannot be read \(its gzip data is damaged\); name one"):
+        open_trace(path)
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -127,8 +128,11 @@ def _read(path: Path) -> str:
         if data[_TAR_AT:].startswith(_TAR):
             raise UsageError(f"{path} is a tar archive; unpack it and name a file or a folder of it.")
         return data.decode()
-    except (OSError, EOFError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else "it is not UTF-8 text"
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+        if isinstance(error, UnicodeDecodeError):
+            reason = "it is not UTF-8 text"
+        else:
+            reason = getattr(error, "strerror", None) or "its gzip data is damaged"
         raise UsageError(
             f"the trace {path} cannot be read ({reason}); name one with --trace: {FORMATS}."
         ) from error
