@@ -110,3 +110,8 @@ def test_a_page_of_many_engines_is_bounded() -> None:
 def test_the_page_needs_no_network() -> None:
     own = cells(target("alpha", reading("0", None))).addresses
     assert own == ["data:,", "/metrics", "/api/v1/engines", "/-/healthy", "/-/ready"]
+
+
+def test_the_head_counts_targets_as_one_speaks() -> None:
+    for names, said in (((), "0 targets, "), (("a",), "1 target, "), (("a", "b"), "2 targets, ")):
+        assert f" · {said}every 15s</span>" in landing_page([target(name) for name in names], 15.0, NOW_S)

@@ -31,7 +31,7 @@ def landing_page(targets: Sequence[WatchedTarget], interval_s: float, now_s: flo
         version=escape(__version__),
         refresh_s=f"{max(5.0, interval_s):.0f}",
         interval=format_duration(interval_s),
-        targets=len(targets),
+        targets="1 target" if len(targets) == 1 else f"{len(targets)} targets",
         tiles=_tiles(fleet),
         window_columns=max(1, len(lengths)),
         window_heads="".join(f"<th>{format_duration(length)}</th>" for length in lengths) or "<th></th>",
