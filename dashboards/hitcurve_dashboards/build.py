@@ -2,7 +2,7 @@
 
 from pathlib import Path, PurePosixPath
 
-from hitcurve.errors import EnvironmentFailed
+from hitcurve.errors import UsageError
 from hitcurve.whole_file import write_whole
 from hitcurve_dashboards.boards import DASHBOARDS
 from hitcurve_dashboards.grafana.document import as_text
@@ -31,14 +31,14 @@ def built(objective: Objective = DEFAULT, runbooks: str = RUNBOOKS) -> dict[Pure
 
 
 def write(files: dict[PurePosixPath, str], folder: Path) -> None:
-    """Write every file below the folder, each whole or not at all; EnvironmentFailed where the system refuses."""
+    """Write every file below the folder, each whole or not at all; UsageError where the system refuses."""
     for path, text in files.items():
         place = folder / path
         try:
             place.parent.mkdir(parents=True, exist_ok=True)
             write_whole(place, text)
         except OSError as error:
-            raise EnvironmentFailed(f"cannot write {place}: {error.strerror}; choose another folder.") from error
+            raise UsageError(f"cannot write {place}: {error.strerror}; choose another folder.") from error
 
 
 def differing(files: dict[PurePosixPath, str], folder: Path) -> list[str]:

@@ -124,6 +124,10 @@ def test_options_reach_the_rules(tmp_path: Path) -> None:
     assert 'le="1.0"' in record
     assert "> 0.72" in alerts  # 14.4 times 5 %
     assert "runbook_url: https://wiki.example/hit/ttft-budget-burns.md" in alerts
+    (tmp_path / "file").write_text("")
+    refused = subprocess.run([*command[:-1], str(tmp_path / "file")], capture_output=True, text=True)
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+    assert refused.stderr.endswith("hitcurve-fleet.json: Not a directory; choose another folder.\n")
     for unknown in ("soon", "0.7"):
         refused = subprocess.run([*command, "--ttft-bound", unknown], capture_output=True, text=True)
         assert refused.returncode == 2
