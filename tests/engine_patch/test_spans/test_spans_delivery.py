@@ -93,11 +93,11 @@ def test_a_full_queue_drops_an_exact_number(
     assert counts.submitted == accounted(counts) == 10_001
 
 
-def test_a_collector_that_resets_and_recovers_gets_the_later_spans(
+def test_a_collector_that_refuses_and_recovers_gets_the_later_spans(
     receiver: Any, to: To, request_of: Requests, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "hitcurve.engine")
-    answers = iter([400, 400, 0])
+    answers = iter([400, 400, 503])
     receiver.behaviour = lambda: next(answers, 200)
     sink, counts = started(to(receiver.url))
     for number in range(4):

@@ -1,11 +1,11 @@
-"""Values that cannot be encoded, samplers of all kinds, many exporters at once: a bad span costs only itself."""
+"""Values that cannot be encoded, several engines at once, a batch sent again: a bad span costs only itself."""
 
 import importlib
 import os
-import random
 import sys
+import threading
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from time import monotonic
 from typing import Any
@@ -15,16 +15,11 @@ import pytest
 from opentelemetry.context import Context
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_service_pb2_grpc
-from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.sampling import Decision, SamplingResult
-from opentelemetry.trace import TraceState
-from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from hitcurve_engine.recording.sinks import EngineFacts, FinishedRequest
 from hitcurve_engine.spans.encoding import BatchEncoder
-from hitcurve_engine.spans.finished_spans import SCOPE, FinishedSpans
 from hitcurve_engine.spans.otlp import finished_spans
 from hitcurve_engine.spans.sink import SpanSink, create
 from hitcurve_engine.spans.span_counts import SpanCounts, span_counts
@@ -110,6 +105,21 @@ def test_a_name_that_cannot_be_encoded_costs_the_name_and_one_line(
     assert len(caplog.records) == 1
 
 
+def test_what_is_cut_short_is_said_once_at_most(
+    receiver: Any, to: To, request_of: Requests, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    facts = to(receiver.url)
+    monkeypatch.setenv("OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT", "64")
+    sink, counts = started(facts)
+    caplog.clear()
+    for _ in range(3):
+        sink.request_finished(request_of(adapter="x" * 65))
+    sink.close(monotonic() + CLOSE_S)
+    assert [one.attributes["hitcurve.adapter"] for one in receiver.spans()] == ["x" * 64] * 3
+    assert counts.exported == 3
+    assert len(caplog.records) <= 1
+
+
 @pytest.mark.parametrize("never_s", [float("nan"), float("inf"), -2e9, 1e11])
 def test_a_time_that_cannot_be_said_costs_the_span_and_is_counted(
     receiver: Any, to: To, request_of: Requests, monkeypatch: pytest.MonkeyPatch, never_s: float
@@ -129,85 +139,6 @@ def test_a_request_id_may_be_a_number(receiver: Any, to: To, request_of: Request
     sink.request_finished(request_of(7))
     sink.close(monotonic() + CLOSE_S)
     assert (receiver.one().attributes["hitcurve.request.id"], counts.exported) == (7, 1)
-
-
-class Ids:
-    """The same for whoever asks."""
-
-    def __init__(self) -> None:
-        self._random = random.Random(7)
-
-    def generate_span_id(self) -> int:
-        return self._random.randrange(1, 1 << 64)
-
-    def generate_trace_id(self) -> int:
-        return self._random.randrange(1, 1 << 128)
-
-    def is_trace_id_random(self) -> bool:
-        return True
-
-
-class Own:
-    """A sampler of somebody's."""
-
-    def __init__(self, decision: Decision, state: TraceState | None) -> None:
-        self._decision, self._state = decision, state
-
-    def should_sample(self, *_: Any, **__: Any) -> SamplingResult:
-        return SamplingResult(self._decision, {"list": ["a"], "object": object, "a": (1,)}, self._state)
-
-    def get_description(self) -> str:
-        return "Own"
-
-
-CARRIERS = [{}] + [
-    {"traceparent": f"00-{number:032x}-{9:016x}-{flags}", "tracestate": "vendor=1"}
-    for number in (1, 2**127 - 1)
-    for flags in ("00", "01", "02", "03")
-]
-
-
-def both(sampler: Any) -> Iterator[tuple[Any, Any]]:
-    """The span that we make and the one that the SDK makes, where it is to be sent; ``None`` where not."""
-    resource = Resource({"service.name": "vllm"})
-    maker = FinishedSpans(sampler, resource, Ids())
-    provider = TracerProvider(sampler, resource, shutdown_on_exit=False, id_generator=Ids())  # type: ignore[arg-type]
-    for carrier in CARRIERS * 3:
-        context = TraceContextTextMapPropagator().extract(carrier, Context())
-        begun = maker.begin("span", context)
-        ours = maker.end(begun, (1, 2), {"value": 1}) if begun.sampled else None
-        theirs: Any = provider.get_tracer(SCOPE).start_span("span", context, start_time=1)
-        sent = theirs.get_span_context().trace_flags.sampled
-        assert begun.context == theirs.get_span_context()
-        theirs.set_attribute("value", 1)
-        theirs.end(2)
-        yield ours, theirs if sent else None
-
-
-SAMPLERS = ["always_on", "always_off", "traceidratio"]
-
-
-@pytest.mark.parametrize("name", SAMPLERS + [f"parentbased_{name}" for name in SAMPLERS])
-def test_the_samplers_of_the_standard_decide_as_for_spans_of_the_sdk(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OTEL_TRACES_SAMPLER", name)
-    monkeypatch.setenv("OTEL_TRACES_SAMPLER_ARG", "0.5")
-    for ours, theirs in both(TracerProvider(shutdown_on_exit=False).sampler):
-        assert (ours is None) == (theirs is None)
-        if ours is not None:
-            assert encode_spans([ours]) == encode_spans([theirs])
-
-
-@pytest.mark.parametrize("state", [None, TraceState([("own", "x")])])
-@pytest.mark.parametrize("decision", Decision)
-def test_what_a_sampler_adds_is_said_as_the_sdk_says_it(decision: Decision, state: TraceState | None) -> None:
-    encoder = BatchEncoder(encode_spans)
-    pairs = list(both(Own(decision, state)))
-    assert {ours is None for ours, _ in pairs} == {decision is not Decision.RECORD_AND_SAMPLE}
-    assert [ours is None for ours, _ in pairs] == [theirs is None for _, theirs in pairs]
-    ours, theirs = ([span for span in spans if span is not None] for spans in zip(*pairs, strict=True))
-    assert encoder(ours) == encode_spans(theirs)
 
 
 def test_an_exporter_of_others_and_two_engines_share_one_encoder(
@@ -258,6 +189,7 @@ def test_by_grpc_compressed_and_sent_again_a_batch_is_the_same(
     to: To, request_of: Requests, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken: list[list[str]] = []
+    again = threading.Event()
 
     class Servicer(trace_service_pb2_grpc.TraceServiceServicer):  # type: ignore[misc]
         def Export(self, request: Any, context: Any) -> Any:  # noqa: N802
@@ -267,6 +199,7 @@ def test_by_grpc_compressed_and_sent_again_a_batch_is_the_same(
             )
             if len(taken) == 1:
                 context.abort(grpc.StatusCode.UNAVAILABLE, "again")
+            again.set()
             return trace_service_pb2.ExportTraceServiceResponse()
 
     server = grpc.server(ThreadPoolExecutor(2))
@@ -281,6 +214,7 @@ def test_by_grpc_compressed_and_sent_again_a_batch_is_the_same(
     sink, counts = started(facts)
     for number in range(3):
         sink.request_finished(request_of(str(number)))
+    assert again.wait(30)
     sink.close(monotonic() + 30)
     server.stop(None).wait()
     assert taken == [["0", "1", "2"]] * 2
