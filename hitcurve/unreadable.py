@@ -13,6 +13,11 @@ _CURES: Final = (
     (re.compile(r"^HTTP 30[12378]\b"), "it redirects: name the address it leads to"),
     (re.compile(r"^HTTP 5\d\d\b"), "the server itself failed: look into its log"),
     (re.compile(r"no prefix-cache counters"), "name an engine, and keep --disable-log-stats away from vLLM"),
+    (re.compile(r"that of a hitcurve exporter"), "its page at / lists them"),
+    (
+        re.compile(r"no (complete )?answer within"),
+        "see whether it is overloaded, or allow it more time (--timeout, or 'timeout' in the exporter's file)",
+    ),
 )
 
 

@@ -57,8 +57,10 @@ def doctor_command(
     not be read.
     """
     if list_checks:
-        for check in CHECKS:
-            print(f"{check.id:<24}{check.asks}")
+        if as_json or output is Format.json:
+            print(json.dumps([{"id": check.id, "asks": check.asks} for check in CHECKS], indent=1))
+        else:
+            print("\n".join(f"{check.id:<24}{check.asks}" for check in CHECKS))
         return
     if not urls:
         raise UsageError("no engine is named; write hitcurve doctor http://HOST:PORT.")

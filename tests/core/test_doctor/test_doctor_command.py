@@ -153,6 +153,8 @@ def test_wrong_usage_is_one_sentence() -> None:
     assert run("127.0.0.1:1", "--timeout", "0").returncode == 2
     listed = run("--list-checks")
     assert (listed.returncode, listed.stdout.splitlines()[1].split()[0]) == (0, "caching-off")
+    as_json = json.loads(run("--list-checks", "--json").stdout)
+    assert [f"{check['id']:<24}{check['asks']}" for check in as_json] == listed.stdout.splitlines()
 
 
 def test_a_port_nobody_listens_on_has_no_process() -> None:
