@@ -160,6 +160,10 @@ def test_a_damaged_compressed_trace_is_called_damaged(tmp_path: Path, first: int
         ('{"messages": [{"role": "user"}]}', "{path}:1: a message has no role or no text;"),
         ('{"prompt": [1, 2]}', "{path}:1: the request has neither 'messages' nor a 'prompt' of text."),
         ('{"prompt": "x", "timestamp": "soon"}', "{path}:1: the time 'soon' is neither seconds nor ISO 8601."),
+        (
+            '{"hash_ids": [1], "input_length": 9, "output_length": 100000001}',
+            "{path}:1: 'output_length' is 100000001; no engine takes more than 100000000 tokens.",
+        ),
         ("[1]", "{path}, entry 1: not a JSON object; a trace holds one JSON object a line."),
     ],
 )

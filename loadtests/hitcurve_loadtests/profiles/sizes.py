@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
+from hitcurve_loadtests.prompts import MOST_TOKENS
 from hitcurve_loadtests.traffic.draws import Length
 
 __all__ = ["BadSize", "as_sizes", "size_names"]
@@ -13,8 +14,6 @@ __all__ = ["BadSize", "as_sizes", "size_names"]
 _Sizes = TypeVar("_Sizes")
 
 _MAY_BE_ZERO = ("prefix_tokens", "zipf", "snippets", "snippet_tokens", "warm_up", "shared", "ceiling")
-_LARGEST = 100_000_000
-"""More than any engine takes, and texts of so many tokens can still be made."""
 
 
 class BadSize(ValueError):
@@ -72,6 +71,6 @@ def _number(kind: type[float], name: str, value: Any) -> float:
     if not math.isfinite(value) or value < 0 or (value == 0 and name not in _MAY_BE_ZERO):
         above = "a number that is not negative" if name in _MAY_BE_ZERO else "a number above zero"
         raise BadSize(name, f"is {value!r}", f"give {above}")
-    if value > _LARGEST:
-        raise BadSize(name, f"is {value!r}", f"give at most {_LARGEST}")
+    if value > MOST_TOKENS:
+        raise BadSize(name, f"is {value!r}", f"give at most {MOST_TOKENS}")
     return kind(value)

@@ -8,7 +8,7 @@ from typing import Any
 
 from hitcurve.errors import UsageError
 from hitcurve_loadtests.profiles.spec import Api
-from hitcurve_loadtests.prompts import Message
+from hitcurve_loadtests.prompts import MOST_TOKENS, Message
 
 __all__ = ["Trace", "TraceRow", "checked_order", "lengths"]
 
@@ -66,4 +66,6 @@ def _count(values: Mapping[str, Any], name: str, where: str, *, default: int) ->
     value = values.get(name, default)
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise UsageError(f"{where}: '{name}' must be a whole number of tokens.")
+    if value > MOST_TOKENS:
+        raise UsageError(f"{where}: '{name}' is {value}; no engine takes more than {MOST_TOKENS} tokens.")
     return value
