@@ -16,7 +16,7 @@ from hitcurve_chaos.calls import Answer, NoAnswer, Transport
 from hitcurve_chaos.clock import Clock
 from hitcurve_chaos.targets import Target
 
-__all__ = ["PROBE", "Probe", "ProbeAnswer", "Prompt", "read_answer"]
+__all__ = ["MOST_AT_ONCE", "PROBE", "Probe", "ProbeAnswer", "Prompt", "read_answer"]
 
 Prompt = str | Sequence[int]
 """Text, or token ids."""
@@ -29,7 +29,8 @@ _TOKEN_IDS = range(33, 127)
 """Ids that every vocabulary has; single printable characters in most."""
 _NONCE_TOKENS = 12
 _TIMEOUT_S = 30.0
-_MOST_AT_ONCE = 64
+MOST_AT_ONCE = 64
+"""Of the requests of one ``ask_all``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,7 @@ class Probe:
 
     def ask_all(self, asks: Iterable[Callable[[], ProbeAnswer]], *, at_once: int = 8) -> list[ProbeAnswer]:
         """Several ``ask`` calls at the same time, answers in the order of the calls."""
-        with ThreadPoolExecutor(min(at_once, _MOST_AT_ONCE)) as pool:
+        with ThreadPoolExecutor(min(at_once, MOST_AT_ONCE)) as pool:
             return [future.result() for future in [pool.submit(ask) for ask in asks]]
 
     def _ask(self, body: Mapping[str, Any], engine: str, timeout_s: float) -> ProbeAnswer:

@@ -20,11 +20,13 @@ WAIT_S = 30.0
 class Server:
     """Says that requests run until their answers are delivered, whatever the engine behind it does.
 
-    ``works``: the engine behind it really runs them when a reset comes, and so preempts.
+    ``works``: the engine behind it really runs them when a reset comes, and so preempts. ``late``: its page never
+    shows them, and the engine refuses from so many plain resets on.
     """
 
-    def __init__(self, *, works: bool) -> None:
+    def __init__(self, *, works: bool, late: int | None = None) -> None:
         self.works = works
+        self.late = late
         self.resets: list[str] = []
         self._lock = threading.Lock()
         self._running = self._lookups = self._preemptions = 0
@@ -45,12 +47,19 @@ class Server:
             self._running -= 1
         return 200, self._completion(body)
 
+    @property
+    def preempting(self) -> list[str]:
+        """Resets that were to preempt."""
+        return [path for path in self.resets if "reset_running_requests" in path]
+
     def _reset(self, path: str) -> tuple[int, str]:
         self.resets.append(path)
         if "reset_running_requests" in path:
             with self._lock:
                 self._preemptions += self.works
             self._preempting_resets.release()
+        elif self.late is not None and len(self.resets) > self.late:
+            return 200, '{"success": false}'
         return 200, '{"success": true}'
 
     def _completion(self, body: dict[str, Any]) -> str:
@@ -67,7 +76,7 @@ class Server:
                 ("vllm:prefix_cache_queries", "counter", "_total", self._lookups),
                 ("vllm:prefix_cache_hits", "counter", "_total", 0),
                 ("vllm:num_preemptions", "counter", "_total", self._preemptions),
-                ("vllm:num_requests_running", "gauge", "", self._running),
+                ("vllm:num_requests_running", "gauge", "", self._running * (self.late is None)),
                 ("vllm:num_requests_waiting", "gauge", "", 0),
             )
         )
@@ -84,9 +93,21 @@ def test_a_server_that_lags_behind_its_engine_is_not_taken_for_a_busy_engine(
     assert (found.verdict, found.numbers["attempts"]) == (verdict, attempts)
     assert found.numbers["running_at_reset"] == 1
     assert found.numbers["held_at_reset"] == int(works)
-    assert len(server.resets) == 2 * attempts
+    assert len(server.preempting) == attempts
     bitten = [problem for problem in found.problems if problem.startswith("the fault did not bite: whether it")]
     assert len(bitten) == (not works)
+
+
+def test_a_plain_reset_is_asked_for_until_the_engine_is_busy(scripted: ModuleType, tmp_path: Path) -> None:
+    server = Server(works=False, late=3)
+    settings = {"output_tokens": LONG, "at_once": 1, "correctness": "false", "recover_within": 10}
+    with scripted.serve(server) as url:
+        (found,) = run_scenarios(Target("t", url, "m"), ["reset-busy"], tmp_path / "run", 7, settings)
+    numbers = {
+        name: found.numbers[name] for name in ("attempts", "plain_reset", "held_at_reset", "running_at_reset")
+    }
+    assert numbers == {"attempts": 1, "plain_reset": "refused", "held_at_reset": 1, "running_at_reset": 0}
+    assert (found.verdict, len(server.resets), len(server.preempting)) == ("ok", 5, 1)
 
 
 def counters(running: float | None, preemptions: float | None) -> EngineCounters:

@@ -7,7 +7,8 @@ from hitcurve_chaos.faults.drill import Numbers
 from hitcurve_chaos.faults.fault import Injection
 from hitcurve_chaos.hypothesis import AtLeast, AtMost, Expectation
 from hitcurve_chaos.parameters import Parameter
-from hitcurve_chaos.scenarios.drills import TOKENS, applied, cached_sum, drill, failures
+from hitcurve_chaos.probe import MOST_AT_ONCE
+from hitcurve_chaos.scenarios.drills import TOKENS, add_failures, applied, cached_sum, drill
 from hitcurve_chaos.scenarios.scenario import Bench, Story
 
 __all__ = ["PREEMPTION_STORM"]
@@ -16,32 +17,54 @@ __all__ = ["PREEMPTION_STORM"]
 _PROMPTS_SHARE = 1.1
 _OUTPUTS_SHARE = 0.4
 _COMPARED = 2
+_TRIES = 3
 
 
 def _act(bench: Bench, numbers: Numbers) -> Injection:
-    checking, longest = bench.checking(), int(bench.settings["most_tokens"])
+    longest = int(bench.settings["most_tokens"])
     capacity = bench.counters().capacity_tokens or 0
     count = max(int(bench.settings["requests"]), ceil((_PROMPTS_SHARE + _OUTPUTS_SHARE) * capacity / longest))
-    prompt_tokens, output_tokens = (int(capacity * share / count) for share in (_PROMPTS_SHARE, _OUTPUTS_SHARE))
+    numbers["failed"] = 0
+    for attempt in range(1, _TRIES + 1):
+        _storm(bench, numbers, capacity / count, min(count * 2 ** (attempt - 1), MOST_AT_ONCE))
+        numbers["attempts"] = attempt
+        if numbers.get("preemptions") != 0:
+            break
+    return applied(f"{numbers['requests']} requests together needed more than the pool holds")
+
+
+def _storm(bench: Bench, numbers: Numbers, share_tokens: float, count: int) -> None:
+    """``count`` requests at once, of a prompt and an answer in proportion to ``share_tokens`` each.
+
+    Where a server hands them to its engine one by one, the first may be done before the last comes: of more
+    requests, more meet.
+    """
+    checking = bench.checking()
+    prompt_tokens, output_tokens = (int(share_tokens * share) for share in (_PROMPTS_SHARE, _OUTPUTS_SHARE))
     prompts = [bench.probe.new_tokens(prompt_tokens) for _ in range(count)]
     before = bench.counters()
     answers = bench.probe.ask_all(
         [partial(checking.ask, prompt, max_tokens=output_tokens) for prompt in prompts], at_once=count
     )
     after = bench.counters()
-    numbers["requests"], numbers["failed"] = count, failures(answers)
+    numbers["requests"] = count
+    add_failures(numbers, answers)
     if before.preemptions is not None and after.preemptions is not None:
         numbers["preemptions"] = after.preemptions - before.preemptions
     cached = cached_sum(answers)
     if before.hits is not None and after.hits is not None and cached is not None:
-        numbers["hits_beyond_usage"] = max(0.0, after.hits - before.hits - cached)
+        _at_least(numbers, "hits_beyond_usage", after.hits - before.hits - cached)
     if before.queries is not None and after.queries is not None:
-        numbers["queries_beyond_prompts"] = max(0.0, after.queries - before.queries - count * prompt_tokens)
+        _at_least(numbers, "queries_beyond_prompts", after.queries - before.queries - count * prompt_tokens)
     for prompt, answer in list(zip(prompts, answers, strict=True))[-_COMPARED:]:
         salt = checking.new_salt() if checking.salts else None
         computed = checking.ask(prompt, max_tokens=output_tokens, salt=salt)
         checking.same(answer, computed, "a request under preemption", of_cache=False)
-    return applied(f"{count} requests together needed more than the pool holds")
+
+
+def _at_least(numbers: Numbers, name: str, found: float) -> None:
+    """The most of all attempts, and never less than 0."""
+    numbers[name] = max(0.0, found, float(numbers.get(name) or 0))
 
 
 PREEMPTION_STORM = drill(
