@@ -1,12 +1,12 @@
 """The finished requests of one load as a Parquet file, for those who analyse them with other tools."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from hitcurve.errors import EnvironmentFailed, UsageError
 from hitcurve.whole_file import whole_file
+from hitcurve_loadtests.request_lines import NoRequest, read_request_line
 
 __all__ = ["COLUMNS", "write_parquet"]
 
@@ -59,23 +59,15 @@ def write_parquet(requests: Path, name: str) -> Path:
 def _batches(requests: Path, name: str) -> Iterator[list[dict[str, Any]]]:
     rows: list[dict[str, Any]] = []
     if requests.exists():
-        with requests.open(encoding="utf-8") as file:
+        with requests.open("rb") as file:
             for number, line in enumerate(file, start=1):
-                row = _row(line, f"{requests}:{number}")
+                try:
+                    row = read_request_line(line, f"{requests}:{number}")
+                except NoRequest as error:
+                    raise EnvironmentFailed(str(error)) from error
                 if row["load"] == name:
                     rows.append(row)
                 if len(rows) >= _ROWS_AT_ONCE:
                     yield rows
                     rows = []
     yield rows
-
-
-def _row(line: str, place: str) -> dict[str, Any]:
-    try:
-        row: dict[str, Any] = json.loads(line)
-    except ValueError as error:
-        raise EnvironmentFailed(
-            f"{place} is no request of a load: the file was cut off or changed there; take the line out, or "
-            "choose another --out."
-        ) from error
-    return row

@@ -4,12 +4,14 @@ import json
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from hitcurve.child import ChildProcess
 from hitcurve.errors import EnvironmentFailed
+from hitcurve_loadtests.request_lines import NoRequest, read_request_line
 
 __all__ = ["LoadProcess"]
 
@@ -114,8 +116,12 @@ class LoadProcess:
             file.seek(self._offset)
             complete, newline, _ = file.read().rpartition(b"\n")
         self._offset += len(complete) + len(newline)
-        records = [_record(line) for line in complete.splitlines()]
-        return [record for record in records if record.get("load") == self.name]
+        records = []
+        for line in complete.splitlines():
+            # What another load left of a line; one that cannot write its own ends and says so.
+            with suppress(NoRequest):
+                records.append(read_request_line(line, str(self.requests_path)))
+        return [record for record in records if record["load"] == self.name]
 
     def _last_words(self) -> str:
         try:
@@ -123,12 +129,3 @@ class LoadProcess:
         except FileNotFoundError:
             return "it printed nothing."
         return next((line for line in reversed(lines) if line.strip()), "it printed nothing.")
-
-
-def _record(line: bytes) -> dict[str, Any]:
-    """Empty for what another load left of a line; one that cannot write its own ends and says so."""
-    try:
-        record: dict[str, Any] = json.loads(line)
-    except ValueError:
-        return {}
-    return record

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 __all__ = ["IDENTITY_BYTES", "MOST_TOKENS", "Message", "Prompt", "common_words", "make_text"]
 
 IDENTITY_BYTES = 12
+"""A text begins with this many letters that no other text has, so that not even a block of 16 tokens is shared."""
 MOST_TOKENS = 100_000_000
 """More than any engine takes, and texts of so many tokens can still be made."""
-"""A text begins with this many letters that no other text has, so that not even a block of 16 tokens is shared."""
 
 _LETTERS = b"abcdefghijklmnopqrstuvwxyz234567"
 _WORD_LIST = (

@@ -16,14 +16,17 @@ def test_requests_become_columns(engine: Any, load: Any, tmp_path: Path, read_li
     assert str(table.schema.field("prompt_tokens").type) == "int32"
 
 
-def test_a_line_that_another_load_left_unfinished_is_named(engine: Any, load: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("left", [b'{"load": "earlier", "gro', b"7", b"{}", b"\xff"])
+def test_a_line_that_another_load_left_unfinished_is_named(
+    engine: Any, load: Any, tmp_path: Path, left: bytes
+) -> None:
     pytest.importorskip("pyarrow.parquet", reason="pyarrow comes with the extra 'parquet'")
-    (tmp_path / "requests.jsonl").write_text('{"load": "earlier", "gro\n')
+    (tmp_path / "requests.jsonl").write_bytes(left + b"\n")
     words = ["unique", "--host", engine.url, "--users", 1, "--requests", 1, "--out", tmp_path, "--parquet"]
     ended = load(*words)
     assert (ended.code, ended.err.splitlines()[-1]) == (
         3,
         f"hitcurve: {tmp_path}/requests.jsonl:1 is no request of a load: the file was cut off or changed there; "
-        "take the line out, or choose another --out.",
+        "take the line out, or run the load again.",
     )
     assert not list(tmp_path.glob("*.parquet*"))

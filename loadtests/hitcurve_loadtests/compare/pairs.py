@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hitcurve.errors import UsageError
+from hitcurve_loadtests.request_lines import NoRequest, read_request_line
 
 __all__ = ["Load", "Pair", "paired", "read_load"]
 
@@ -45,23 +46,13 @@ def read_load(path: Path) -> Load:
         raise UsageError(f"{file} is no summary of a load; name load-NAME.json or its folder.")
     requests = {}
     for number, line in enumerate(lines, start=1):
-        request = _request(line, f"{file.parent / _REQUESTS}:{number}")
+        try:
+            request = read_request_line(line, f"{file.parent / _REQUESTS}:{number}", _NEEDED)
+        except NoRequest as error:
+            raise UsageError(str(error)) from error
         if request["load"] == summary["name"]:
             requests[request.get("worker", 0), request.get("number", 0)] = request
     return Load(file, summary, requests)
-
-
-def _request(line: str, place: str) -> Request:
-    try:
-        request = json.loads(line)
-    except ValueError:
-        request = None
-    if not isinstance(request, dict) or not request.keys() >= _NEEDED:
-        raise UsageError(
-            f"{place} is no request of a load: the file was cut off or changed there; take the line out, or run "
-            "the load again."
-        )
-    return request
 
 
 def paired(one: Load, other: Load) -> list[Pair]:
