@@ -43,21 +43,15 @@ def held_blocks(
 def _act(bench: Bench, numbers: Numbers) -> Injection:
     numbers["failed"] = 0
     for attempt in range(1, _TRIES + 1):
-        said = _reset_under_load(bench, numbers, _answer_tokens(bench, attempt))
+        said = _reset_under_load(bench, numbers)
         numbers["attempts"] = attempt
         if numbers["held_at_reset"]:
             break
     return applied(said)
 
 
-def _answer_tokens(bench: Bench, attempt: int) -> int:
-    """Longer from one attempt to the next: a server that is behind its engine is so by less than its time."""
-    first, most = int(bench.settings["output_tokens"]), int(bench.settings["most_tokens"])
-    return max(first, min(first * attempt, most - _BLOCKS * bench.block_size - 1))
-
-
-def _reset_under_load(bench: Bench, numbers: Numbers, tokens: int) -> str:
-    size, checking = bench.block_size, bench.checking()
+def _reset_under_load(bench: Bench, numbers: Numbers) -> str:
+    size, checking, tokens = bench.block_size, bench.checking(), int(bench.settings["output_tokens"])
     cached, prompt = (bench.probe.new_tokens(_BLOCKS * size + 1) for _ in range(2))
     checking.first_ever(cached, "before the reset")
     at_once = int(bench.settings["at_once"])
@@ -118,7 +112,6 @@ RESET_BUSY = drill(
     needs=(*TOKENS, "reset", "counters"),
     parameters=(
         Parameter("output_tokens", "count", 1200, "length of the answer that runs during the reset", least=2),
-        Parameter("most_tokens", "count", 3500, "longest prompt and answer the engine takes", least=64),
         Parameter("at_once", "count", 4, "long prompts that are computed beside it at any time", least=1, most=64),
     ),
     story=Story(
