@@ -18,7 +18,7 @@ three numbers are given they are the median over the pairs and its 95 % interval
 accepts and never answers, ``resetting`` resets every connection. ``--protocol`` is that of OTLP. The last line
 says how long the end of the patch took and what became of every span; ``received`` is what the collector counted.
 ``--parts`` does something else: it switches one part after the other on, to see where the time goes; one line for
-each, with all parts before it. ``--pairs`` are the rounds then.
+each, with all parts before it. ``--pairs`` are the rounds then, ``--steps`` the parts (default: all).
 Without ``.venv-vllm`` (``make vllm-env``) it prints why it measures nothing.
 """
 
@@ -40,6 +40,7 @@ PYTHON = Path(os.environ.get("HITCURVE_VLLM_PYTHON", REPOSITORY / ".venv-vllm" /
 MODEL = PYTHON.parents[1] / "hitcurve-tiny-model" / "model"
 WORKER = REPOSITORY / "tests" / "real_vllm" / "vllm_end_to_end.py"
 PARTS_WORKER = WORKER.with_name("vllm_patch_parts.py")
+STEPS = ("hooks", "queued", "read", "packed", "written", "all")
 LONGEST_S = 1800.0
 
 
@@ -135,8 +136,9 @@ def run(options: argparse.Namespace) -> None:
         environment["OTEL_EXPORTER_OTLP_PROTOCOL"] = options.protocol
     worker = PARTS_WORKER if options.parts else WORKER
     command = [str(PYTHON), str(worker), str(MODEL), "--pairs", str(options.pairs), "--shares"]
+    steps = ["--steps", *options.steps] if options.steps else []
     with subprocess.Popen(
-        [*command, *map(str, options.shares)],
+        [*command, *map(str, options.shares), *steps],
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -174,7 +176,10 @@ def main() -> None:
     parser.add_argument("--collector", choices=COLLECTORS, help="send spans to one that is like this")
     parser.add_argument("--protocol", choices=("http/protobuf", "grpc"), default="http/protobuf")
     parser.add_argument("--parts", action="store_true", help="measure the parts of the patch one by one")
+    parser.add_argument("--steps", nargs="+", choices=STEPS, help="with --parts: only these")
     options = parser.parse_args()
+    if options.steps and not options.parts:
+        parser.error("--steps goes with --parts")
     if options.collector == "good" and options.protocol == "grpc":
         parser.error("the good collector speaks http/protobuf only")
     if not (MODEL.parent / "finished").exists():

@@ -13,6 +13,7 @@ import statistics
 import subprocess
 import sys
 from collections import deque
+from collections.abc import Sequence
 from typing import Any
 
 from vllm_end_to_end import (
@@ -95,10 +96,10 @@ class PartBench(Bench):
         return reader
 
 
-def measure(bench: PartBench, share: float, rounds: int) -> None:
+def measure(bench: PartBench, share: float, rounds: int, steps: Sequence[str]) -> None:
     shared = new_prompt([])[: round(PROMPT_BLOCKS * share) * BLOCK_SIZE]
     requests = SLICE_REQUESTS.get(share, MOST_SLICE_REQUESTS)
-    slices: dict[str, list[Any]] = {part: [] for part in ("none", *PARTS)}
+    slices: dict[str, list[Any]] = {part: [] for part in ("none", *steps)}
     dice = random.Random(1)
     for number in range(-1, rounds):
         for part in dice.sample(list(slices), len(slices)):
@@ -108,12 +109,12 @@ def measure(bench: PartBench, share: float, rounds: int) -> None:
                 slices[part].append(one)
     bench.use("all")
     off = slices["none"]
-    for part, meaning in PARTS.items():
+    for part in steps:
         on = slices[part]
         both = list(zip(off, on, strict=True))
         line = {
             "hit_share": share,
-            "part": meaning,
+            "part": PARTS[part],
             "rounds": rounds,
             "throughput_ratio": interval([without.wall_s / patched.wall_s for without, patched in both]),
             "engine_cpu_ratio": interval([without.cpu_s / patched.cpu_s for without, patched in both]),
@@ -128,12 +129,13 @@ def main() -> None:
     parser.add_argument("model")
     parser.add_argument("--pairs", type=int, required=True)
     parser.add_argument("--shares", type=float, nargs="+", required=True)
+    parser.add_argument("--steps", nargs="+", choices=PARTS, default=list(PARTS))
     options = parser.parse_args()
     bench = PartBench(options.model)
     gc.collect()
     gc.freeze()
     for share in options.shares:
-        measure(bench, share, options.pairs)
+        measure(bench, share, options.pairs, options.steps)
     if bench.recorder.status.errors:
         sys.exit(f"the patch had errors, nothing above counts: {bench.recorder.status.errors}")
 
