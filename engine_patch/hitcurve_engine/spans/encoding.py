@@ -1,4 +1,4 @@
-"""Encode our spans for OTLP in a fifth of the time: most attributes of a request are those of requests before it.
+"""Encode our spans for OTLP in a third of the time: most attributes of a request are those of requests before it.
 
 A message in Protobuf's wire format may be given in pieces, one after the other, which are then merged. So an
 attribute is encoded once, as a span that says nothing else, and kept as bytes.
