@@ -1,6 +1,7 @@
 """The recipe scenario of make compat on the installed vLLM: the bounded part of what runs on every release."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ def test_the_scenario_on_the_installed_vllm(vllm_python: Path, repository: Path)
         capture_output=True,
         text=True,
         timeout=500,
+        env={**os.environ, "HITCURVE_VLLM_PYTHON": str(vllm_python)},
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
