@@ -32,8 +32,9 @@ def history(seed: int) -> list[tuple[Any, ...]]:
             hit += 1
         blocks = [Block(stored.get(key, 1 + number * 10 + place)) for place, key in enumerate(keys)]
         at_s, hashes = float(number), request.block_hashes
-        events.append((LOOKUP, at_s, request, len(tokens), hit * 32, None, hashes))
-        events.append((STORED, at_s, request, 0, hit, len(keys), hashes, blocks, 0, None))
+        name = request.request_id
+        events.append((LOOKUP, at_s, name, len(tokens), hit * 32, False, None, hashes, request))
+        events.append((STORED, at_s, name, (0, hit, len(keys), hashes, blocks, 0, None), request))
         stored.update({key: block.block_id for key, block in zip(keys, blocks, strict=True)})
     return events
 
@@ -69,7 +70,7 @@ def replayed(events: list[tuple[Any, ...]], algorithm: str | None) -> tuple[list
         reader.read(event, plain)
     for one in plain:
         replay.take(one)
-    for request in {event[2].request_id for event in events}:
+    for request in {event[2] for event in events}:
         replay.ledger.scheduled(request, 1e9)
     assert switch.errors == {}
     return plain, replay.ledger.totals
@@ -77,8 +78,8 @@ def replayed(events: list[tuple[Any, ...]], algorithm: str | None) -> tuple[list
 
 def senders_of_tokens(plain: list[tuple[Any, ...]]) -> set[str]:
     """Requests of which tokens were sent."""
-    places = {LOOKUP: 11, STORED: 10}
-    return {event[2] for event in plain if event[0] in places and event[places[event[0]]] is not None}
+    tokens = {LOOKUP: lambda event: event[11], STORED: lambda event: event[3][7]}
+    return {event[2] for event in plain if event[0] in tokens and tokens[event[0]](event) is not None}
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -89,7 +90,7 @@ def test_by_hashes_the_findings_are_those_by_tokens(seed: int) -> None:
     assert found == expected
     assert found.miss_tokens["isolated"] > 0
     assert by_hashes[0] == (HASHING, "sha256", ROOT)
-    plain = {event[2].request_id for event in events if not (event[2].cache_salt or event[2].lora_request)}
+    plain = {event[2] for event in events if not (event[-1].cache_salt or event[-1].lora_request)}
     assert senders_of_tokens(by_hashes)
     assert not senders_of_tokens(by_hashes) & plain
     assert senders_of_tokens(by_tokens) & plain
@@ -97,7 +98,7 @@ def test_by_hashes_the_findings_are_those_by_tokens(seed: int) -> None:
 
 def test_an_engine_that_hashes_otherwise_is_found_out_at_its_first_plain_request() -> None:
     events = history(5)
-    requests = {event[2].request_id: event[2] for event in events}
+    requests = {event[2]: event[-1] for event in events}
     for request in requests.values():
         request.block_hashes[:] = [bytes(reversed(name)) for name in request.block_hashes]
     plain, found = replayed(events, "sha256")

@@ -31,10 +31,9 @@ from hitcurve_engine.recording.recorder import Recorder
 BLOCK_SIZE = 32
 POOL_BLOCKS = 192
 PROMPT_BLOCKS = 16
-OUTPUT_TOKENS = 4
-SLICE_REQUESTS = {0.0: 150}
-"""By share of the prompt that is cached: slices must be longer than the pauses of the patch's thread (0.25 s)."""
-MOST_SLICE_REQUESTS = 500
+SLICE_S = 0.65
+"""Longer than two pauses of the patch's thread (0.25 s)."""
+PROBED_REQUESTS = 64
 FLUSH_S = 60.0
 COUNTERS = [
     f"hitcurve_engine_{name}_total" for name in ("requests", "query_tokens", "hit_tokens", "spans", "errors")
@@ -59,7 +58,8 @@ class Slice:
 class Bench:
     """One engine, with the hooks of its process and its recorder."""
 
-    def __init__(self, model: str) -> None:
+    def __init__(self, model: str, output_tokens: int) -> None:
+        self.output_tokens = output_tokens
         plugin.register()
         self.llm = LLM(
             model=model,
@@ -85,7 +85,9 @@ class Bench:
         """Serve them all, from tokens to tokens."""
         engine = self.llm.llm_engine
         for tokens in prompts:
-            parameters = SamplingParams(max_tokens=OUTPUT_TOKENS, temperature=0, ignore_eos=True, detokenize=False)
+            parameters = SamplingParams(
+                max_tokens=self.output_tokens, temperature=0, ignore_eos=True, detokenize=False
+            )
             engine.add_request(f"r{next(names)}", {"prompt_token_ids": tokens}, parameters)
         while engine.has_unfinished_requests():
             engine.step()
@@ -108,6 +110,11 @@ class Bench:
         assert self.recorder.flush(FLUSH_S)
         threads_s = threads_cpu_s() - threads_began
         return Slice(wall_s, cpu_s, threads_s, self.replay_cpu_s() - replay_began, queued)
+
+    def slice_requests(self, shared: list[int]) -> int:
+        """How many requests fill a slice."""
+        self.slice(False, shared, PROBED_REQUESTS)
+        return round(SLICE_S / self.slice(False, shared, PROBED_REQUESTS).wall_s * PROBED_REQUESTS)
 
     def replay_cpu_s(self) -> float:
         """CPU seconds so far of the process that replays; 0 where a thread does."""
@@ -156,7 +163,7 @@ def process_cpu_s(one: Slice) -> float:
 def measure(bench: Bench, share: float, pairs: int) -> dict[str, Any]:
     """Pairs of slices, patched and unpatched, in turns."""
     shared = new_prompt([])[: round(PROMPT_BLOCKS * share) * BLOCK_SIZE]
-    requests = SLICE_REQUESTS.get(share, MOST_SLICE_REQUESTS)
+    requests = bench.slice_requests(shared)
     taken: dict[bool, list[Slice]] = {True: [], False: []}
 
     def per_request(seconds: Iterable[float]) -> float:
@@ -173,6 +180,7 @@ def measure(bench: Bench, share: float, pairs: int) -> dict[str, Any]:
     off, on = taken[False], taken[True]
     return {
         "hit_share": share,
+        "output_tokens": bench.output_tokens,
         "pairs": pairs,
         "requests_per_slice": requests,
         "unpatched_requests_per_s": round(requests / statistics.median(one.wall_s for one in off), 1),
@@ -218,8 +226,9 @@ def main() -> None:
     parser.add_argument("model")
     parser.add_argument("--pairs", type=int, required=True)
     parser.add_argument("--shares", type=float, nargs="+", required=True)
+    parser.add_argument("--output-tokens", type=int, required=True)
     options = parser.parse_args()
-    bench = Bench(options.model)
+    bench = Bench(options.model, options.output_tokens)
     gc.collect()
     gc.freeze()
     for share in options.shares:

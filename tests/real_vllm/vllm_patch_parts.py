@@ -19,9 +19,7 @@ from typing import Any
 from vllm_end_to_end import (
     BLOCK_SIZE,
     FLUSH_S,
-    MOST_SLICE_REQUESTS,
     PROMPT_BLOCKS,
-    SLICE_REQUESTS,
     Bench,
     interval,
     new_prompt,
@@ -59,8 +57,8 @@ class Until:
 class PartBench(Bench):
     """Its recorder's thread does as much as the part says."""
 
-    def __init__(self, model: str) -> None:
-        super().__init__(model)
+    def __init__(self, model: str, output_tokens: int) -> None:
+        super().__init__(model, output_tokens)
         self.part = "all"
         self.serve([new_prompt([]) for _ in range(2)])
         assert self.recorder.flush(FLUSH_S)
@@ -98,7 +96,7 @@ class PartBench(Bench):
 
 def measure(bench: PartBench, share: float, rounds: int, steps: Sequence[str]) -> None:
     shared = new_prompt([])[: round(PROMPT_BLOCKS * share) * BLOCK_SIZE]
-    requests = SLICE_REQUESTS.get(share, MOST_SLICE_REQUESTS)
+    requests = bench.slice_requests(shared)
     slices: dict[str, list[Any]] = {part: [] for part in ("none", *steps)}
     dice = random.Random(1)
     for number in range(-1, rounds):
@@ -114,6 +112,7 @@ def measure(bench: PartBench, share: float, rounds: int, steps: Sequence[str]) -
         both = list(zip(off, on, strict=True))
         line = {
             "hit_share": share,
+            "output_tokens": bench.output_tokens,
             "part": PARTS[part],
             "rounds": rounds,
             "throughput_ratio": interval([without.wall_s / patched.wall_s for without, patched in both]),
@@ -130,8 +129,9 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, required=True)
     parser.add_argument("--shares", type=float, nargs="+", required=True)
     parser.add_argument("--steps", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--output-tokens", type=int, required=True)
     options = parser.parse_args()
-    bench = PartBench(options.model)
+    bench = PartBench(options.model, options.output_tokens)
     gc.collect()
     gc.freeze()
     for share in options.shares:

@@ -1,10 +1,8 @@
 """The wrapper around ``EngineCore``: when an adapter is loaded, which no cache manager is told."""
 
 from collections.abc import Callable
-from time import monotonic
 from typing import Any
 
-from hitcurve_engine.probes.events import ADAPTER
 from hitcurve_engine.probes.patching import Method
 from hitcurve_engine.switch import Switch
 
@@ -21,10 +19,7 @@ def _on_adapter(original: Method, switch: Switch) -> Method:
                 probe = getattr(args[0].scheduler.kv_cache_manager, "_hitcurve_probe", None)
                 if probe is not None:
                     lora = args[1] if len(args) > 1 else kwargs["lora_request"]
-                    if len(probe.events) < probe.limit:
-                        probe.events.append((ADAPTER, monotonic(), lora))
-                    else:
-                        probe.overflow()
+                    probe.adapter_loaded(lora)
             except Exception as error:
                 switch.fail("add_lora", error)
         return result

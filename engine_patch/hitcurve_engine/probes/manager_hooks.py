@@ -5,10 +5,8 @@ Where a method has the parameters that most versions have, its wrapper has the s
 """
 
 from collections.abc import Callable
-from time import monotonic
 from typing import Any
 
-from hitcurve_engine.probes.events import EVICT_BLOCKS, FREED, LOOKUP, RESET, SCHEDULED
 from hitcurve_engine.probes.patching import Method, parameter_position, same_parameters
 from hitcurve_engine.switch import Switch
 
@@ -18,28 +16,13 @@ __all__ = ["MANAGER_HOOKS"]
 def _on_lookup(original: Method, switch: Switch) -> Method:
     """``get_computed_blocks``: runs at every attempt to schedule a waiting request."""
 
-    def seen(manager: Any, request: Any, result: Any) -> None:
-        probe = manager._hitcurve_probe
-        if probe is not None:
-            if not probe.started:
-                probe.start()
-            probe.asked = request
-            events = probe.events
-            if len(events) < probe.limit:
-                try:
-                    hashes = request.block_hashes
-                except AttributeError:
-                    hashes = manager.req_to_block_hashes.get(request.request_id)
-                found = result if probe.tells_found else None
-                events.append((LOOKUP, monotonic(), request, request.num_tokens, result[1], found, hashes))
-            else:
-                probe.overflow()
-
     def get_computed_blocks(self: Any, request: Any) -> Any:
         result = original(self, request)
         if switch.active:
             try:
-                seen(self, request, result)
+                probe = self._hitcurve_probe
+                if probe is not None:
+                    probe.looked_up(self, request, result)
             except Exception as error:
                 switch.fail("get_computed_blocks", error)
         return result
@@ -48,7 +31,9 @@ def _on_lookup(original: Method, switch: Switch) -> Method:
         result = original(*args, **kwargs)
         if switch.active:
             try:
-                seen(args[0], args[1] if len(args) > 1 else kwargs["request"], result)
+                probe = args[0]._hitcurve_probe
+                if probe is not None:
+                    probe.looked_up(args[0], args[1] if len(args) > 1 else kwargs["request"], result)
             except Exception as error:
                 switch.fail("get_computed_blocks", error)
         return result
@@ -73,15 +58,7 @@ def _on_connector_lookup(original: Method, switch: Switch) -> Method:
             try:
                 request = args[1] if len(args) > 1 else kwargs["request"]
                 if probe.asked is not request:
-                    if not probe.started:
-                        probe.start()
-                    probe.asked = request
-                    if len(probe.events) < probe.limit:
-                        tokens, hashes = request.num_tokens, request.block_hashes
-                        found = result if probe.tells_found else None
-                        probe.events.append((LOOKUP, monotonic(), request, tokens, result[1], found, hashes))
-                    else:
-                        probe.overflow()
+                    probe.looked_up(args[0], request, result)
             except Exception as error:
                 switch.fail("get_computed_blocks_for_connector", error)
         return result
@@ -97,13 +74,10 @@ def _on_allocation(original: Method, switch: Switch) -> Method:
     """
     admitted_at = parameter_position(original, "num_new_computed_tokens")
 
-    def granted(probe: Any, request: Any, admitted: Any, external: Any) -> None:
+    def ended(probe: Any, request: Any, result: Any, admitted: Any, external: Any) -> None:
         try:
-            probe.asked = None
-            if len(probe.events) < probe.limit:
-                probe.events.append((SCHEDULED, monotonic(), request.request_id, admitted, external))
-            else:
-                probe.overflow()
+            probe.current = None
+            probe.allocated(request, result, admitted, external)
         except Exception as error:
             switch.fail("allocate_slots", error)
 
@@ -141,11 +115,17 @@ def _on_allocation(original: Method, switch: Switch) -> Method:
                 has_scheduled_reqs,
                 skip_zeroing_group_ids,
             )
-        finally:
+        except BaseException:
             if probe is not None:
-                probe.current = None
-        if probe is not None and probe.asked is request and result is not None:
-            granted(probe, request, num_new_computed_tokens, num_external_computed_tokens)
+                ended(probe, request, None, None, None)
+            raise
+        if probe is not None:
+            probe.current = None
+            if probe.asked is request or probe.taken is not None or probe.stored is not None:
+                try:
+                    probe.allocated(request, result, num_new_computed_tokens, num_external_computed_tokens)
+                except Exception as error:
+                    switch.fail("allocate_slots", error)
         return result
 
     def of_any_shape(*args: Any, **kwargs: Any) -> Any:
@@ -161,13 +141,13 @@ def _on_allocation(original: Method, switch: Switch) -> Method:
             return original(*args, **kwargs)
         try:
             result = original(*args, **kwargs)
-        finally:
-            probe.current = None
-        if result is not None and probe.asked is request:
-            admitted = kwargs.get("num_new_computed_tokens")
-            if admitted is None and admitted_at is not None and len(args) > admitted_at:
-                admitted = args[admitted_at]
-            granted(probe, request, admitted, kwargs.get("num_external_computed_tokens"))
+        except BaseException:
+            ended(probe, request, None, None, None)
+            raise
+        admitted = kwargs.get("num_new_computed_tokens")
+        if admitted is None and admitted_at is not None and len(args) > admitted_at:
+            admitted = args[admitted_at]
+        ended(probe, request, result, admitted, kwargs.get("num_external_computed_tokens"))
         return result
 
     return allocate_slots if same_parameters(original, allocate_slots) else of_any_shape
@@ -176,19 +156,12 @@ def _on_allocation(original: Method, switch: Switch) -> Method:
 def _on_free(original: Method, switch: Switch) -> Method:
     """``free`` and ``pop_blocks_for_free`` (0.24+): the end of a request, or a preemption; its state tells."""
 
-    def seen(manager: Any, request: Any) -> None:
-        probe = manager._hitcurve_probe
-        if probe is not None:
-            events = probe.events
-            if len(events) < probe.limit:
-                events.append((FREED, monotonic(), request, request.status))
-            else:
-                probe.overflow()
-
     def free(self: Any, request: Any) -> Any:
         if switch.active:
             try:
-                seen(self, request)
+                probe = self._hitcurve_probe
+                if probe is not None:
+                    probe.freed(request)
             except Exception as error:
                 switch.fail("free", error)
         return original(self, request)
@@ -196,7 +169,9 @@ def _on_free(original: Method, switch: Switch) -> Method:
     def of_any_shape(*args: Any, **kwargs: Any) -> Any:
         if switch.active:
             try:
-                seen(args[0], args[1] if len(args) > 1 else kwargs["request"])
+                probe = args[0]._hitcurve_probe
+                if probe is not None:
+                    probe.freed(args[1] if len(args) > 1 else kwargs["request"])
             except Exception as error:
                 switch.fail("free", error)
         return original(*args, **kwargs)
@@ -213,12 +188,7 @@ def _on_reset(original: Method, switch: Switch) -> Method:
             try:
                 probe = args[0]._hitcurve_probe
                 if probe is not None:
-                    if not probe.started:
-                        probe.start()
-                    if len(probe.events) < probe.limit:
-                        probe.events.append((RESET, monotonic(), result))
-                    else:
-                        probe.overflow()
+                    probe.reset(result)
             except Exception as error:
                 switch.fail("reset_prefix_cache", error)
         return result
@@ -236,10 +206,7 @@ def _on_evict_blocks(original: Method, switch: Switch) -> Method:
                 probe = args[0]._hitcurve_probe
                 if probe is not None:
                     block_ids = args[1] if len(args) > 1 else kwargs["block_ids"]
-                    if len(probe.events) < probe.limit:
-                        probe.events.append((EVICT_BLOCKS, monotonic(), tuple(block_ids)))
-                    else:
-                        probe.overflow()
+                    probe.evicted(block_ids)
             except Exception as error:
                 switch.fail("evict_blocks", error)
         return result

@@ -6,10 +6,8 @@ everything else together.
 """
 
 from collections.abc import Callable
-from time import monotonic
 from typing import Any
 
-from hitcurve_engine.probes.events import STORED, TAKEN
 from hitcurve_engine.probes.patching import Method, parameter_position, same_parameters
 from hitcurve_engine.switch import Switch
 
@@ -19,20 +17,13 @@ __all__ = ["POOL_HOOKS"]
 def _on_taken(original: Method, switch: Switch) -> Method:
     """``get_new_blocks``."""
 
-    def seen(pool: Any, blocks: Any) -> None:
-        probe = pool._hitcurve_probe
-        if probe is not None:
-            events = probe.events
-            if len(events) < probe.limit:
-                events.append((TAKEN, monotonic(), blocks, len(blocks), probe.current))
-            else:
-                probe.overflow()
-
     def get_new_blocks(self: Any, num_blocks: int) -> Any:
         result = original(self, num_blocks)
         if switch.active:
             try:
-                seen(self, result)
+                probe = self._hitcurve_probe
+                if probe is not None:
+                    probe.handed_out(result)
             except Exception as error:
                 switch.fail("get_new_blocks", error)
         return result
@@ -41,7 +32,9 @@ def _on_taken(original: Method, switch: Switch) -> Method:
         result = original(*args, **kwargs)
         if switch.active:
             try:
-                seen(args[0], result)
+                probe = args[0]._hitcurve_probe
+                if probe is not None:
+                    probe.handed_out(result)
             except Exception as error:
                 switch.fail("get_new_blocks", error)
         return result
@@ -54,21 +47,6 @@ def _on_stored(original: Method, switch: Switch) -> Method:
     has_groups = parameter_position(original, "kv_cache_group_id") is not None
     names = ("request", "blocks", "num_cached_blocks", "num_full_blocks", "block_size", "kv_cache_group_id")
     positions = {name: parameter_position(original, name) for name in (*names, "block_hashes", "block_mask")}
-
-    def seen(
-        pool: Any, request: Any, blocks: Any, first: int, end: int, group: int, hashes: Any, mask: Any
-    ) -> None:
-        probe = pool._hitcurve_probe
-        if probe is not None and first < end:
-            events = probe.events
-            if len(events) < probe.limit:
-                hashes = request.block_hashes if hashes is None else hashes
-                offset = 0
-                if probe.copies:
-                    blocks, offset = blocks[first:end], first
-                events.append((STORED, monotonic(), request, group, first, end, hashes, blocks, offset, mask))
-            else:
-                probe.overflow()
 
     def cache_full_blocks(
         self: Any,
@@ -85,9 +63,10 @@ def _on_stored(original: Method, switch: Switch) -> Method:
         )
         if switch.active:
             try:
-                seen(
-                    self, request, blocks, num_cached_blocks, num_full_blocks, kv_cache_group_id, None, block_mask
-                )
+                probe = self._hitcurve_probe
+                if probe is not None:
+                    first, end, group = num_cached_blocks, num_full_blocks, kv_cache_group_id
+                    probe.filled(request, group, first, end, None, blocks, block_mask)
             except Exception as error:
                 switch.fail("cache_full_blocks", error)
         return result
@@ -96,15 +75,16 @@ def _on_stored(original: Method, switch: Switch) -> Method:
         result = original(*args, **kwargs)
         if switch.active:
             try:
-                given = dict(kwargs)
-                for name, position in positions.items():
-                    if position is not None and position < len(args):
-                        given[name] = args[position]
-                request, blocks = given["request"], given["blocks"]
-                first, end = given["num_cached_blocks"], given["num_full_blocks"]
-                group = given["kv_cache_group_id"] if has_groups else 0
-                hashes, mask = given.get("block_hashes"), given.get("block_mask")
-                seen(args[0], request, blocks, first, end, group, hashes, mask)
+                probe = args[0]._hitcurve_probe
+                if probe is not None:
+                    given = dict(kwargs)
+                    for name, position in positions.items():
+                        if position is not None and position < len(args):
+                            given[name] = args[position]
+                    group = given["kv_cache_group_id"] if has_groups else 0
+                    first, end = given["num_cached_blocks"], given["num_full_blocks"]
+                    hashes, mask = given.get("block_hashes"), given.get("block_mask")
+                    probe.filled(given["request"], group, first, end, hashes, given["blocks"], mask)
             except Exception as error:
                 switch.fail("cache_full_blocks", error)
         return result

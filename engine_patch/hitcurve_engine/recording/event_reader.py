@@ -10,10 +10,11 @@ stand-ins for salt and images once per request, every hash and every token once.
   any of these;
 - ``(LOOKUP, at_s, request_id, tokens, hit tokens, skipped, prefix | None, remembered, first_hash | None, hashes,
   first_block, block_tokens, found block ids by group | None)``;
-- of the kind SCHEDULED: the raw event as it is;
+- ``(ALLOCATED, at_s, request_id, block ids | None, stored | None, scheduled, admitted hit tokens | None, external
+  hit tokens | None)``;
 - ``(TAKEN, at_s, block ids, request_id | None)``;
-- ``(STORED, at_s, request_id, group, first index, block ids, mask | None, first_hash, hashes, first_block,
-  block_tokens)``;
+- ``(STORED, at_s, request_id, stored)``, ``stored`` being ``(group, first index, block ids, mask | None,
+  first_hash, hashes, first_block, block_tokens)``;
 - ``(FREED, at_s, request_id, status, None | (prompt tokens, cached tokens, external tokens, trace carrier, arrival
   time, output tokens))``: the last item where the request is over;
 - ``(RESET, at_s, ok)``, ``(EVICT_BLOCKS, at_s, block ids)``, ``(GAP, at_s)``, ``(ADAPTER, at_s, adapter)``.
@@ -24,12 +25,13 @@ to be known by their last one from now on. ``block_tokens`` are the tokens of wh
 An adapter is ``(name, number, path)``.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Final
 
 from hitcurve_engine.probes.adoption import CacheShape
 from hitcurve_engine.probes.events import (
     ADAPTER,
+    ALLOCATED,
     EVICT_BLOCKS,
     FREED,
     GAP,
@@ -43,22 +45,32 @@ from hitcurve_engine.recording.block_content import ContentKeys, are_plain_hashe
 from hitcurve_engine.recording.block_reading import blocks_by_group
 from hitcurve_engine.recording.known_prefixes import KnownPrefixes
 from hitcurve_engine.recording.request_reading import (
-    PlainRequests,
+    NOTHING_READ,
     adapter_of,
-    plain_hashes,
     read_keys,
-    skips_lookup,
     trace_carrier,
 )
+from hitcurve_engine.recording.sent_request import SentRequest
 from hitcurve_engine.switch import Switch
 
-__all__ = ["HASHING", "MOST_ERRORS", "MOST_OPEN_REQUESTS", "OPENED", "EventReader", "PlainEvent", "UnknownShape"]
+__all__ = [
+    "HASHING",
+    "MOST_ERRORS",
+    "MOST_OPEN_REQUESTS",
+    "OPENED",
+    "SCHEDULED",
+    "EventReader",
+    "PlainEvent",
+    "UnknownShape",
+]
 
 PlainEvent = tuple[Any, ...]
 
 OPENED: Final = 9
 """Beside the kinds of ``probes.events``, as ``HASHING``."""
 HASHING: Final = 10
+SCHEDULED: Final = 11
+"""What the replay makes of an allocation, with TAKEN and STORED."""
 MOST_ERRORS: Final = 100
 """Events that may fail at one place before the patch turns itself off."""
 MOST_OPEN_REQUESTS: Final = 100_000
@@ -66,19 +78,6 @@ MOST_OPEN_REQUESTS: Final = 100_000
 
 class UnknownShape(Exception):
     """The engine answered a hook's original in a way that no known version does."""
-
-
-class _Sent:
-    """How much of a request was sent."""
-
-    __slots__ = ("blocks", "hashes", "last_hash", "needs_tokens")
-
-    def __init__(self, needs_tokens: bool) -> None:
-        self.needs_tokens = needs_tokens
-        self.hashes = 0
-        self.last_hash: Any = None
-        self.blocks = 0
-        """Blocks whose tokens were sent, or need not be."""
 
 
 class EventReader:
@@ -91,12 +90,12 @@ class EventReader:
         self._content_keys: ContentKeys | None = None
         self._proven = False
         """Whether the engine was seen to hash like this."""
-        self._sent: dict[str, _Sent] = {}
+        self._sent: dict[str, SentRequest] = {}
         self._prefixes: KnownPrefixes[bool] = KnownPrefixes()
-        self._plain = PlainRequests()
         self._names: dict[int, tuple[Any, str]] = {}
-        self._readers: dict[int, Callable[..., None]] = {
+        self._readers: dict[int, Callable[[RawEvent, list[PlainEvent]], None]] = {
             LOOKUP: self._lookup,
+            ALLOCATED: self._allocated,
             TAKEN: self._taken,
             STORED: self._stored,
             FREED: self._freed,
@@ -105,6 +104,11 @@ class EventReader:
             GAP: self._gap,
             ADAPTER: self._adapter,
         }
+
+    @property
+    def needs_requests(self) -> bool:
+        """Whether events must bring along requests that nothing isolates, for their tokens."""
+        return self._isolated and not (self._proven and self._content_keys is not None)
 
     def trust_hashes(self, algorithm: str | None, root: Any, into: list[PlainEvent]) -> None:
         """The engine is said to hash like this; the first hash of a request that nothing isolates shows whether it
@@ -120,7 +124,7 @@ class EventReader:
             into.append(event)
             return
         try:
-            reader(into, *event[1:])
+            reader(event, into)
         except UnknownShape as error:
             self._switch.fail("replay", error)
         except Exception as error:
@@ -128,13 +132,14 @@ class EventReader:
             if self._switch.note(place, error) >= MOST_ERRORS:
                 self._switch.turn_off(f"{MOST_ERRORS} errors in {place}")
 
-    def _lookup(
-        self, into: list[PlainEvent], at_s: float, request: Any, tokens: int, hit: Any, result: Any, hashes: Any
-    ) -> None:
+    def _lookup(self, event: RawEvent, into: list[PlainEvent]) -> None:
+        _, at_s, request_id, tokens, hit, skipped, result, hashes, request = event
         if not isinstance(hit, int) or hit < 0:
             raise UnknownShape(f"a lookup returned {type(hit).__name__} as the number of tokens found")
-        sent = self._open(request, into)
-        if not self._proven and hashes and not sent.needs_tokens:
+        sent = self._sent.get(request_id)
+        if sent is None:
+            sent = self._open(request_id, request, into)
+        if not self._proven and hashes and request is not None and not sent.needs_tokens:
             self._prove(sent, request, hashes[0], into)
         found = None
         if result is not None:
@@ -144,96 +149,113 @@ class EventReader:
             size = self._shape.block_size
             if hit > size and not sent.hashes and found is None:
                 prefix, remembered = self._prefix(sent, hashes, hit // self._shape.hash_block_size)
-            first_hash, new = self._hashes(sent, hashes)
+            first_hash, new = sent.new_hashes(hashes)
             # The replay knows the content of blocks that were found, unless it has lost events.
-            known = hit // size if found is None else 0
-            first_block, read = self._tokens(sent, request, known, tokens // size)
-        asked = (LOOKUP, at_s, request.request_id, tokens, hit, skips_lookup(request))
-        into.append((*asked, prefix, remembered, first_hash, new, first_block, read, found))
-
-    def _taken(self, into: list[PlainEvent], at_s: float, blocks: Sequence[Any], count: int, request: Any) -> None:
-        ids = [block.block_id for block in blocks[:count]]
-        into.append((TAKEN, at_s, ids, None if request is None else request.request_id))
-
-    def _stored(
-        self,
-        into: list[PlainEvent],
-        at_s: float,
-        request: Any,
-        group: int,
-        first: int,
-        end: int,
-        hashes: Sequence[Any],
-        blocks: Sequence[Any],
-        offset: int,
-        mask: Iterable[Any] | None,
-    ) -> None:
-        sent = self._open(request, into)
-        ids = [block.block_id for block in blocks[first - offset : end - offset]]
-        first_hash, new = self._hashes(sent, hashes)
-        first_block, read = 0, None
-        if group == self._shape.group:
-            first_block, read = self._tokens(sent, request, 0, first + len(ids))
-        wanted = None if mask is None else [bool(one) for one in mask]
-        request_id = request.request_id
-        into.append((STORED, at_s, request_id, group, first, ids, wanted, first_hash, new, first_block, read))
-
-    def _freed(self, into: list[PlainEvent], at_s: float, request: Any, state: Any) -> None:
-        status = self._name_of(state)
-        facts = None
-        if status.startswith("FINISHED"):
-            self._open(request, into)
-            del self._sent[request.request_id]
-            facts = (
-                request.num_prompt_tokens,
-                getattr(request, "num_cached_tokens", None),
-                getattr(request, "num_external_computed_tokens", None),
-                trace_carrier(request),
-                getattr(request, "arrival_time", None),
-                getattr(request, "num_output_tokens", None),
+            first_block = hit // size if found is None else 0
+            if sent.needs_tokens:
+                first_block, read = sent.new_tokens(request, first_block, tokens // size, size)
+        into.append(
+            (
+                LOOKUP,
+                at_s,
+                request_id,
+                tokens,
+                hit,
+                skipped,
+                prefix,
+                remembered,
+                first_hash,
+                new,
+                first_block,
+                read,
+                found,
             )
-        elif status == "RUNNING":
-            self._open(request, into)
-        into.append((FREED, at_s, request.request_id, status, facts))
+        )
 
-    def _name_of(self, state: Any) -> str:
+    def _taken(self, event: RawEvent, into: list[PlainEvent]) -> None:
+        _, at_s, blocks, count, request_id = event
+        into.append((TAKEN, at_s, [block.block_id for block in blocks[:count]], request_id))
+
+    def _allocated(self, event: RawEvent, into: list[PlainEvent]) -> None:
+        _, at_s, request_id, blocks, count, stored, scheduled, admitted, external, request = event
+        ids = None if blocks is None else [block.block_id for block in blocks[:count]]
+        if stored is not None:
+            stored = self._read_stored(request_id, stored, request, into)
+        into.append((ALLOCATED, at_s, request_id, ids, stored, scheduled, admitted, external))
+
+    def _stored(self, event: RawEvent, into: list[PlainEvent]) -> None:
+        _, at_s, request_id, stored, request = event
+        into.append((STORED, at_s, request_id, self._read_stored(request_id, stored, request, into)))
+
+    def _read_stored(
+        self, request_id: str, stored: tuple[Any, ...], request: Any | None, into: list[PlainEvent]
+    ) -> tuple[Any, ...]:
+        group, first, end, hashes, blocks, offset, mask = stored
+        sent = self._sent.get(request_id)
+        if sent is None:
+            sent = self._open(request_id, request, into)
+        ids = [block.block_id for block in blocks[first - offset : end - offset]]
+        first_hash, new = sent.new_hashes(hashes)
+        first_block, read = 0, None
+        if sent.needs_tokens and group == self._shape.group:
+            first_block, read = sent.new_tokens(request, 0, first + len(ids), self._shape.block_size)
+        wanted = None if mask is None else [bool(one) for one in mask]
+        return group, first, ids, wanted, first_hash, new, first_block, read
+
+    def _freed(self, event: RawEvent, into: list[PlainEvent]) -> None:
+        _, at_s, request_id, state, prompt, cached, external, carrier, arrival, output, request = event
         # The name of an enumeration's member is slow to read, and the members live for ever.
         known = self._names.get(id(state))
         if known is None or known[0] is not state:
             known = self._names[id(state)] = (state, getattr(state, "name", str(state)))
-        return known[1]
+        status = known[1]
+        if status.startswith("FINISHED"):
+            if self._sent.pop(request_id, None) is None and request is not None:
+                self._tell_keys(request_id, request, into)
+            carrier = None if carrier is None else trace_carrier(carrier)
+            facts = (prompt, cached, external, carrier, arrival, output)
+        else:
+            facts = None
+            if status == "RUNNING" and request_id not in self._sent:
+                self._open(request_id, request, into)
+        into.append((FREED, at_s, request_id, status, facts))
 
-    def _reset(self, into: list[PlainEvent], at_s: float, ok: Any) -> None:
+    def _reset(self, event: RawEvent, into: list[PlainEvent]) -> None:
+        _, at_s, ok = event
         into.append((RESET, at_s, bool(ok)))
 
-    def _evict_blocks(self, into: list[PlainEvent], at_s: float, block_ids: Iterable[int]) -> None:
+    def _evict_blocks(self, event: RawEvent, into: list[PlainEvent]) -> None:
+        _, at_s, block_ids = event
         into.append((EVICT_BLOCKS, at_s, list(block_ids)))
 
-    def _gap(self, into: list[PlainEvent], at_s: float) -> None:
+    def _gap(self, event: RawEvent, into: list[PlainEvent]) -> None:
         self._sent.clear()
         self._prefixes.clear()
-        into.append((GAP, at_s))
+        into.append(event)
 
-    def _adapter(self, into: list[PlainEvent], at_s: float, lora: Any) -> None:
+    def _adapter(self, event: RawEvent, into: list[PlainEvent]) -> None:
+        _, at_s, lora = event
         into.append((ADAPTER, at_s, adapter_of(lora)))
 
-    def _open(self, request: Any, into: list[PlainEvent]) -> _Sent:
-        request_id = request.request_id
-        sent = self._sent.get(request_id)
-        if sent is None:
-            if len(self._sent) >= MOST_OPEN_REQUESTS:
-                del self._sent[next(iter(self._sent))]
-            plain = request in self._plain
-            sent = self._sent[request_id] = _Sent(
-                self._isolated and not (plain and self._content_keys is not None)
-            )
-            if not plain:
-                keys = read_keys(request)
-                adapter = None if keys.adapter is None else adapter_of(request.lora_request)
-                into.append((OPENED, request_id, adapter, keys.salt, keys.image, keys.image_keys))
+    def _open(self, request_id: str, request: Any | None, into: list[PlainEvent]) -> SentRequest:
+        if len(self._sent) >= MOST_OPEN_REQUESTS:
+            del self._sent[next(iter(self._sent))]
+        plain = request is None or not self._tell_keys(request_id, request, into)
+        hashes_will_do = plain and self._content_keys is not None
+        needs_tokens = self._isolated and request is not None and not hashes_will_do
+        sent = self._sent[request_id] = SentRequest(needs_tokens)
         return sent
 
-    def _prove(self, sent: _Sent, request: Any, first_hash: Any, into: list[PlainEvent]) -> None:
+    def _tell_keys(self, request_id: str, request: Any, into: list[PlainEvent]) -> bool:
+        """What isolates the request, if anything does."""
+        keys = read_keys(request)
+        if keys is NOTHING_READ:
+            return False
+        adapter = None if keys.adapter is None else adapter_of(request.lora_request)
+        into.append((OPENED, request_id, adapter, keys.salt, keys.image, keys.image_keys))
+        return True
+
+    def _prove(self, sent: SentRequest, request: Any, first_hash: Any, into: list[PlainEvent]) -> None:
         """Look at the first request that nothing isolates: if it is hashed otherwise, send its tokens, and all."""
         self._proven = True
         tokens = request.all_token_ids[: self._shape.hash_block_size]
@@ -242,31 +264,12 @@ class EventReader:
             sent.needs_tokens = self._isolated
             into.append((HASHING, None, None))
 
-    def _prefix(self, sent: _Sent, hashes: Sequence[Any], found: int) -> tuple[Hashable | None, int]:
+    def _prefix(self, sent: SentRequest, hashes: Sequence[Any], found: int) -> tuple[Hashable | None, int]:
         """What was found, by its last hash, if it is known; else how many hashes will be."""
-        last = getattr(hashes[found - 1], "hash_value", hashes[found - 1])
-        if self._prefixes.get(last) is None:
-            self._prefixes.add(last, found, True)
+        last = hashes[found - 1]
+        name = last if type(last) is bytes else getattr(last, "hash_value", last)
+        if self._prefixes.get(name) is None:
+            self._prefixes.add(name, found, True)
             return None, found
-        sent.hashes, sent.last_hash = found, hashes[found - 1]
-        return last, 0
-
-    def _hashes(self, sent: _Sent, hashes: Sequence[Any]) -> tuple[int, list[Any]]:
-        first = sent.hashes
-        if first and (first > len(hashes) or hashes[first - 1] != sent.last_hash):
-            # Not the list that it was: a session of streamed input went on with other tokens.
-            first = sent.blocks = 0
-        new: list[Any] = list(hashes[first:])
-        if new:
-            sent.last_hash = new[-1]
-        sent.hashes = first + len(new)
-        return first, plain_hashes(new)
-
-    def _tokens(self, sent: _Sent, request: Any, known: int, end: int) -> tuple[int, list[int] | None]:
-        start = max(sent.blocks, known)
-        if start >= end or not sent.needs_tokens:
-            return start, None
-        size = self._shape.block_size
-        tokens: list[int] = request.all_token_ids[start * size : end * size]
-        sent.blocks = start + len(tokens) // size
-        return start, tokens
+        sent.hashes, sent.last_hash = found, last
+        return name, 0

@@ -62,7 +62,7 @@ class Recorder:
         self, shape: CacheShape, settings: Settings, switch: Switch, *, sinks: SinkMaker | None = None
     ) -> None:
         partly_found = shape.groups > 1 or not shape.full_attention
-        self.probe = Probe(settings.queue_events, shape.hash_block_size, self.start, copies=partly_found)
+        self.probe = Probe(settings.queue_events, self.start, copies=partly_found)
         self.probe.tells_found = partly_found
         self.status = PatchStatus(errors=switch.errors)
         self._shape = shape
@@ -140,6 +140,7 @@ class Recorder:
         self._host = ReplayHost(self._shape, self._settings, self._switch)
         self._reader = EventReader(self._shape, self._switch, isolated=self._settings.isolated)
         self.probe.events.clear()
+        self.probe.holds_requests = True
         self.probe.started = False
 
     def _run(self) -> None:
@@ -200,6 +201,7 @@ class Recorder:
                 slice_ends = monotonic() + SLICE_S
         if batch:
             target.take(batch)
+        self.probe.holds_requests = self._reader.needs_requests
         if events or asked == self._replayed or not self._settled():
             return
         with self._drained:

@@ -10,6 +10,7 @@ from typing import Any
 
 from hitcurve_engine.ledger import Eviction, Ledger, Outcome
 from hitcurve_engine.probes.adoption import CacheShape
+from hitcurve_engine.probes.events import STORED, TAKEN
 from hitcurve_engine.recording.adapter_loads import AdapterLoads
 from hitcurve_engine.recording.block_content import BY_TOKENS, content_by_hashes
 from hitcurve_engine.recording.block_reading import (
@@ -21,7 +22,7 @@ from hitcurve_engine.recording.block_reading import (
     other_keys,
     runs,
 )
-from hitcurve_engine.recording.event_reader import MOST_ERRORS, MOST_OPEN_REQUESTS, PlainEvent
+from hitcurve_engine.recording.event_reader import MOST_ERRORS, MOST_OPEN_REQUESTS, SCHEDULED, PlainEvent
 from hitcurve_engine.recording.known_prefixes import KnownPrefixes
 from hitcurve_engine.recording.open_request import OpenContext
 from hitcurve_engine.recording.request_reading import NOTHING_READ, Adapter, RequestKeys
@@ -64,8 +65,8 @@ class Replay:
             on_eviction=self._evictions.append,
             on_regret=lambda regret: self._tell("regretted", regret),
         )
-        handlers = (self._lookup, self._scheduled, self._taken, self._stored, self._freed, self._reset)
-        more = (self._evict_blocks, self._gap, self._adapter, self._opened, self._hashing)
+        handlers = (self._lookup, self._allocated, self._taken, self._stored, self._freed, self._reset)
+        more = (self._evict_blocks, self._gap, self._adapter, self._opened, self._hashing, self._scheduled)
         self._handlers: tuple[Callable[..., None], ...] = (*handlers, *more)
 
     def take(self, event: PlainEvent) -> None:
@@ -153,6 +154,17 @@ class Replay:
     def _keys_are_content(self, context: OpenContext) -> bool:
         return self._content_keys.are_hashes and context.read is NOTHING_READ
 
+    def _allocated(
+        self, at_s: float, request_id: str, ids: Any, stored: Any, scheduled: bool, *tokens: int | None
+    ) -> None:
+        # One after the other, so that an error in one of them drops no other.
+        if ids is not None:
+            self.take((TAKEN, at_s, ids, request_id))
+        if stored is not None:
+            self.take((STORED, at_s, request_id, stored))
+        if scheduled:
+            self.take((SCHEDULED, at_s, request_id, *tokens))
+
     def _scheduled(self, at_s: float, request_id: str, admitted: int | None, external: int | None) -> None:
         if external or (external is not None and self.has_connector):
             asked = self._context(request_id).asked_tokens - (admitted or 0)
@@ -167,19 +179,8 @@ class Replay:
     def _evict_blocks(self, at_s: float, block_ids: Sequence[int]) -> None:
         self._evict(at_s, block_ids, None)
 
-    def _stored(
-        self,
-        at_s: float,
-        request_id: str,
-        group: int,
-        first: int,
-        block_ids: Sequence[int],
-        mask: Sequence[bool] | None,
-        first_hash: int,
-        hashes: Sequence[Hashable],
-        first_block: int,
-        block_tokens: Sequence[int] | None,
-    ) -> None:
+    def _stored(self, at_s: float, request_id: str, stored: tuple[Any, ...]) -> None:
+        group, first, block_ids, mask, first_hash, hashes, first_block, block_tokens = stored
         context = self._context(request_id)
         context.extend_hashes(first_hash, hashes)
         end = first + len(block_ids)
@@ -198,8 +199,8 @@ class Replay:
             self.pool_curve.stored(request_id, keys)
         whole = len(wanted) == len(keys)
         ids = block_ids if whole else [block_ids[index] for index in wanted]
-        stored = keys if whole else [keys[index] for index in wanted]
-        self._block_keys.update(zip(ids, zip(stored, repeat(request_id)), strict=False))
+        entered = keys if whole else [keys[index] for index in wanted]
+        self._block_keys.update(zip(ids, zip(entered, repeat(request_id)), strict=False))
         context.stored_blocks += len(wanted)
 
     def _stored_elsewhere(

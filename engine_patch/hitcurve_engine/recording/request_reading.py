@@ -1,19 +1,16 @@
 """Read vLLM's ``Request`` as it is in any version from 0.8.5 on. Tokens are read here and nowhere kept."""
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import Any, Final
 
 __all__ = [
     "NOTHING_READ",
     "Adapter",
-    "PlainRequests",
     "RequestKeys",
     "adapter_of",
     "plain_hashes",
     "read_keys",
-    "skips_lookup",
     "trace_carrier",
 ]
 
@@ -40,25 +37,6 @@ def adapter_of(lora: Any) -> Adapter:
     return str(lora.lora_name), int(lora.lora_int_id), str(getattr(lora, "lora_path", "") or "")
 
 
-class PlainRequests:
-    """Tells requests without adapter, salt and images from the others, in one call for all their fields."""
-
-    def __init__(self) -> None:
-        self._of: type | None = None
-        self._fields: Callable[[Any], Any] = id
-
-    def __contains__(self, request: Any) -> bool:
-        """Whether ``read_keys`` would give ``NOTHING_READ``."""
-        if type(request) is not self._of:
-            names = ("lora_request", "cache_salt", "mm_features", "mm_hashes")
-            self._of = type(request)
-            self._fields = attrgetter("request_id", *(name for name in names if hasattr(request, name)))
-        fields = self._fields(request)
-        if isinstance(fields, tuple) and any(fields[1:]):
-            return False
-        return getattr(request, "prompt_embeds", None) is None
-
-
 def read_keys(request: Any) -> RequestKeys:
     """Adapter, salt and image identifiers of a request; the object ``NOTHING_READ`` where it has none of them."""
     lora = getattr(request, "lora_request", None)
@@ -74,21 +52,8 @@ def read_keys(request: Any) -> RequestKeys:
     )
 
 
-def skips_lookup(request: Any) -> bool:
-    """Whether the request may not read the cache: its own mark (0.11.1+), else prompt_logprobs."""
-    if hasattr(request, "skip_reading_prefix_cache"):
-        return bool(request.skip_reading_prefix_cache)
-    parameters = getattr(request, "sampling_params", None)
-    return getattr(parameters, "prompt_logprobs", None) is not None
-
-
-def trace_carrier(request: Any) -> Mapping[str, str] | None:
-    """``traceparent`` and ``tracestate``: from the headers (0.10.2+), else from ``extra_args``."""
-    headers = getattr(request, "trace_headers", None)
-    if not headers:
-        headers = getattr(getattr(request, "sampling_params", None), "extra_args", None)
-    if not headers:
-        return None
+def trace_carrier(headers: Any) -> Mapping[str, str] | None:
+    """``traceparent`` and ``tracestate`` of a request's headers, or of its ``extra_args``."""
     carrier = {}
     for name in ("traceparent", "tracestate"):
         value = headers.get(name)

@@ -8,20 +8,16 @@ from typing import Any
 
 import pytest
 
-from hitcurve_engine.probes import engine_hooks, manager_hooks, pool_hooks
-from hitcurve_engine.probes.events import SCHEDULED
+from hitcurve_engine.probes import engine_hooks, manager_hooks, pool_hooks, probe, request_glance
+from hitcurve_engine.probes.events import ALLOCATED
 from hitcurve_engine.probes.probe import Probe
 from hitcurve_engine.switch import Switch
 
 Start = Callable[..., Any]
 HOOKS = {
-    name: (module, make)
-    for module, hooks in (
-        (manager_hooks, manager_hooks.MANAGER_HOOKS),
-        (pool_hooks, pool_hooks.POOL_HOOKS),
-        (engine_hooks, engine_hooks.ENGINE_HOOKS),
-    )
-    for name, make in hooks.items()
+    **manager_hooks.MANAGER_HOOKS,
+    **pool_hooks.POOL_HOOKS,
+    **engine_hooks.ENGINE_HOOKS,
 }
 PLACES = ("append", "length", "full", "start", "clock", "argument")
 SHAPES = ("as most versions have it", "with more parameters")
@@ -146,23 +142,23 @@ def arguments_of(name: str, first: Any) -> tuple[Any, ...]:
 def test_the_answer_is_the_same_object(
     name: str, place: str, shape: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    module, make = HOOKS[name]
     switch, calls, block = Switch(), [], SimpleNamespace(block_id=1)
     result: Any = [block] if name == "get_new_blocks" else ([block], 16)
-    hook = make(original_of(name, shape, result, calls), switch)
+    hook = HOOKS[name](original_of(name, shape, result, calls), switch)
     start: Callable[..., Any] = planted if place == "start" else list
-    probe = Probe(0 if place == "full" else 10, 16, start, copies=False)
-    probe.events = Breaking()
-    owner = SimpleNamespace(_hitcurve_probe=probe)
+    watched = Probe(0 if place == "full" else 10, start, copies=False)
+    watched.events = Breaking()
+    owner = SimpleNamespace(_hitcurve_probe=watched)
     owner.scheduler = SimpleNamespace(kv_cache_manager=owner)
     request = SimpleNamespace(request_id="r", block_hashes=[1], num_tokens=17, status=1)
     first: Any = [1, 2] if name == "evict_blocks" else request
     if place == "argument":
         first = BreakingRequest()
-    probe.asked = first if name == "allocate_slots" else None
+    watched.asked = first if name == "allocate_slots" else None
     if place == "clock":
-        monkeypatch.setattr(module, "monotonic", planted)
-    probe.events.place = place
+        monkeypatch.setattr(probe, "monotonic", planted)
+        monkeypatch.setattr(request_glance, "monotonic", planted)
+    watched.events.place = place
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
             assert hook(owner, *arguments_of(name, first)) is result
@@ -242,7 +238,7 @@ def test_a_fault_at_the_hits_of_a_connector(
     request = make_request("r", SHARED)
     assert engine.admit(request) == 0
     with caplog.at_level(logging.WARNING):
-        engine.recorder.probe.events.append((SCHEDULED, 1e9, request.request_id, 0, 32))
+        engine.recorder.probe.events.append((ALLOCATED, 1e9, "r", None, 0, None, True, 0, 32, None))
         assert engine.recorder.flush()
     assert engine.switch.active
     assert engine.switch.errors == {"replay.scheduled": 1}

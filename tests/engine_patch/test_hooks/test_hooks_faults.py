@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from hitcurve_engine.probes.events import EVICT_BLOCKS, GAP
+from hitcurve_engine.probes.events import ALLOCATED, EVICT_BLOCKS, FREED, GAP, LOOKUP, RESET
 
 Start = Callable[..., Any]
 SHARED = list(range(69))
-KINDS = ["lookup", "scheduled", "taken", "stored", "freed", "reset"]
+KINDS = {"lookup": LOOKUP, "allocated": ALLOCATED, "freed": FREED, "reset": RESET}
 
 
 def traffic(engine: Any) -> list[Any]:
@@ -29,7 +29,7 @@ def undisturbed(start_engine: Start) -> list[Any]:
     return answers
 
 
-@pytest.mark.parametrize("kind", range(len(KINDS)), ids=KINDS)
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 def test_a_fault_planted_at_every_hook(
     start_engine: Start, undisturbed: list[Any], kind: int, caplog: pytest.LogCaptureFixture
 ) -> None:

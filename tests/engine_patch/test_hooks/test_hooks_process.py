@@ -140,7 +140,7 @@ def test_every_request_reaches_the_sinks_of_the_process(start_engine: Start, out
     (facts,) = outcomes("engine")
     assert facts["pid"] == os.getpid()
     status = outcomes("totals")[-1]["status"]
-    assert (status["errors"], status["dropped_events"], status["events"] > 30) == ({}, 0, True)
+    assert (status["errors"], status["dropped_events"], status["events"]) == ({}, 0, 25)
     assert engine.recorder._process is not None
     with pytest.raises(ProcessLookupError):
         os.kill(engine.recorder._process.pid, 0)
