@@ -41,7 +41,7 @@ PYTHON = Path(os.environ.get("HITCURVE_VLLM_PYTHON", REPOSITORY / ".venv-vllm" /
 MODEL = PYTHON.parents[1] / "hitcurve-tiny-model" / "model"
 WORKER = REPOSITORY / "tests" / "real_vllm" / "vllm_end_to_end.py"
 PARTS_WORKER = WORKER.with_name("vllm_patch_parts.py")
-STEPS = ("hooks", "queued", "read", "packed", "written", "all")
+STEPS = ("hooks", "queued", "read", "packed", "written", "stopped", "all")
 LONGEST_S = 1800.0
 
 

@@ -9,6 +9,7 @@ import gc
 import json
 import os
 import random
+import signal
 import statistics
 import subprocess
 import sys
@@ -36,8 +37,10 @@ PARTS = {
     "read": "reading them",
     "packed": "packing what was read",
     "written": "writing it to a process that throws it away",
+    "stopped": "all that the engine's process does, while the one that replays stands still",
     "all": "everything, replayed and sent",
 }
+WHOLE = ("stopped", "all")
 
 
 class Until:
@@ -68,9 +71,20 @@ class PartBench(Bench):
         self.sink = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
         self.recorder._drain = self.drain_until  # type: ignore[method-assign]
 
+    def serve(self, prompts: list[list[int]]) -> None:
+        process = self.recorder._process
+        if self.part != "stopped" or process is None:
+            super().serve(prompts)
+            return
+        os.kill(process.pid, signal.SIGSTOP)
+        try:
+            super().serve(prompts)
+        finally:
+            os.kill(process.pid, signal.SIGCONT)
+
     def drain_until(self, target: Any) -> None:
         recorder = self.recorder
-        if self.part == "all":
+        if self.part in WHOLE:
             self.drain(target)
             return
         if self.part in ("hooks", "queued"):
@@ -84,7 +98,7 @@ class PartBench(Bench):
     def use(self, part: str) -> None:
         assert self.recorder.flush(FLUSH_S)
         self.part = part
-        self.recorder._reader = self.reader if part == "all" else self.other_reader()
+        self.recorder._reader = self.reader if part in WHOLE else self.other_reader()
         self.recorder.probe.events = deque(maxlen=0) if part == "hooks" else self.events
 
     def other_reader(self) -> EventReader:

@@ -120,12 +120,11 @@ def _on_allocation(original: Method, switch: Switch) -> Method:
                 ended(probe, request, None, None, None)
             raise
         if probe is not None:
-            probe.current = None
+            # Most calls are for the next token of a request, and have nothing to tell.
             if probe.asked is request or probe.taken is not None or probe.stored is not None:
-                try:
-                    probe.allocated(request, result, num_new_computed_tokens, num_external_computed_tokens)
-                except Exception as error:
-                    switch.fail("allocate_slots", error)
+                ended(probe, request, result, num_new_computed_tokens, num_external_computed_tokens)
+            else:
+                probe.current = None
         return result
 
     def of_any_shape(*args: Any, **kwargs: Any) -> Any:

@@ -1,8 +1,9 @@
 """What hangs on a watched cache manager and its block pools: the queue of events, and what the hooks append to it.
 
-All of it but ``events`` and ``holds_requests`` belongs to the engine's thread. Most of what a call costs here is
-code and data that the model has driven out of the processor's caches since the last one. Therefore one call does
-what one hook needs, and what an allocation takes and stores becomes one event.
+Only the engine's thread appends and remembers; the recorder's takes ``events`` and sets ``holds_requests``.
+
+Most of what a call costs here is code and data that the model has driven out of the processor's caches since the
+last one. Therefore one call does what one hook needs, and what an allocation takes and stores becomes one event.
 """
 
 from collections import deque

@@ -60,19 +60,15 @@ def end_of_any(request: Any) -> RawEvent:
 def end_reader(request: Any) -> Callable[[Any], RawEvent]:
     """The same as ``end_of_any``, for requests that have the attributes of this one."""
     needed = ("trace_headers", "sampling_params", "num_prompt_tokens", "arrival_time", "num_output_tokens")
-    isolating = ("lora_request", "cache_salt", "mm_features", "prompt_embeds")
-    if not all(hasattr(request, name) for name in (*needed, *isolating)):
+    counts = [hasattr(request, name) for name in ("num_cached_tokens", "num_external_computed_tokens")]
+    if not all(hasattr(request, name) for name in needed) or len(set(counts)) > 1:
         return end_of_any
-    counts = ("num_cached_tokens", "num_external_computed_tokens")
-    has_counts = all(hasattr(request, name) for name in counts)
-    if not has_counts and any(hasattr(request, name) for name in counts):
-        return end_of_any
+    has_counts = all(counts)
 
     def end_of(request: Any) -> RawEvent:
         carrier = request.trace_headers
         if not carrier:
-            parameters = request.sampling_params
-            carrier = None if parameters is None else parameters.extra_args or None
+            carrier = getattr(request.sampling_params, "extra_args", None) or None
         return (
             FREED,
             monotonic(),
@@ -84,12 +80,7 @@ def end_reader(request: Any) -> Callable[[Any], RawEvent]:
             carrier,
             request.arrival_time,
             request.num_output_tokens,
-            request
-            if request.lora_request is not None
-            or request.cache_salt
-            or request.mm_features
-            or request.prompt_embeds is not None
-            else None,
+            request if is_isolated(request) else None,
         )
 
     return end_of
