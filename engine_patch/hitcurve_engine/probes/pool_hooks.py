@@ -77,10 +77,10 @@ def _on_stored(original: Method, switch: Switch) -> Method:
             try:
                 probe = args[0]._hitcurve_probe
                 if probe is not None:
-                    given = dict(kwargs)
-                    for name, position in positions.items():
-                        if position is not None and position < len(args):
-                            given[name] = args[position]
+                    given = kwargs
+                    if len(args) > 1:
+                        places = ((name, place) for name, place in positions.items() if place is not None)
+                        given = {**kwargs, **{name: args[place] for name, place in places if place < len(args)}}
                     group = given["kv_cache_group_id"] if has_groups else 0
                     first, end = given["num_cached_blocks"], given["num_full_blocks"]
                     hashes, mask = given.get("block_hashes"), given.get("block_mask")
