@@ -58,11 +58,13 @@ class Slice:
 class Bench:
     """One engine, with the hooks of its process and its recorder."""
 
-    def __init__(self, model: str, output_tokens: int) -> None:
+    def __init__(self, model: str, output_tokens: int, dtype: str) -> None:
+        self.dtype = dtype
         self.output_tokens = output_tokens
         plugin.register()
         self.llm = LLM(
             model=model,
+            dtype=dtype,
             enforce_eager=True,
             max_model_len=1024,
             block_size=BLOCK_SIZE,
@@ -181,6 +183,7 @@ def measure(bench: Bench, share: float, pairs: int) -> dict[str, Any]:
     return {
         "hit_share": share,
         "output_tokens": bench.output_tokens,
+        "dtype": bench.dtype,
         "pairs": pairs,
         "requests_per_slice": requests,
         "unpatched_requests_per_s": round(requests / statistics.median(one.wall_s for one in off), 1),
@@ -227,8 +230,9 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, required=True)
     parser.add_argument("--shares", type=float, nargs="+", required=True)
     parser.add_argument("--output-tokens", type=int, required=True)
+    parser.add_argument("--dtype", required=True)
     options = parser.parse_args()
-    bench = Bench(options.model, options.output_tokens)
+    bench = Bench(options.model, options.output_tokens, options.dtype)
     gc.collect()
     gc.freeze()
     for share in options.shares:

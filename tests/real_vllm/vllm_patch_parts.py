@@ -60,8 +60,8 @@ class Until:
 class PartBench(Bench):
     """Its recorder's thread does as much as the part says."""
 
-    def __init__(self, model: str, output_tokens: int) -> None:
-        super().__init__(model, output_tokens)
+    def __init__(self, model: str, output_tokens: int, dtype: str) -> None:
+        super().__init__(model, output_tokens, dtype)
         self.part = "all"
         self.serve([new_prompt([]) for _ in range(2)])
         assert self.recorder.flush(FLUSH_S)
@@ -127,6 +127,7 @@ def measure(bench: PartBench, share: float, rounds: int, steps: Sequence[str]) -
         line = {
             "hit_share": share,
             "output_tokens": bench.output_tokens,
+            "dtype": bench.dtype,
             "part": PARTS[part],
             "rounds": rounds,
             "throughput_ratio": interval([without.wall_s / patched.wall_s for without, patched in both]),
@@ -144,8 +145,9 @@ def main() -> None:
     parser.add_argument("--shares", type=float, nargs="+", required=True)
     parser.add_argument("--steps", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--output-tokens", type=int, required=True)
+    parser.add_argument("--dtype", required=True)
     options = parser.parse_args()
-    bench = PartBench(options.model, options.output_tokens)
+    bench = PartBench(options.model, options.output_tokens, options.dtype)
     gc.collect()
     gc.freeze()
     for share in options.shares:

@@ -46,6 +46,7 @@ class Probe:
         "events",
         "holds_requests",
         "limit",
+        "pending",
         "shared",
         "start",
         "started",
@@ -72,6 +73,8 @@ class Probe:
         """The same if its event had no need of the request."""
         self.current: Any = None
         """The request that blocks are being allocated for."""
+        self.pending = False
+        """Whether the end of an allocation may have something to tell."""
         self.taken: Any = None
         """Blocks that the allocation under way was handed, and what it stored: one event tells both at its end."""
         self.taken_count = 0
@@ -85,6 +88,7 @@ class Probe:
         if not self.started:
             self.start()
         self.asked = request
+        self.pending = True
         if len(self.events) >= self.limit:
             self.overflow()
             return
@@ -108,7 +112,8 @@ class Probe:
         scheduled = self.asked is request and result is not None
         if scheduled:
             self.asked = None
-        elif taken is None and stored is None:
+        self.pending = self.asked is not None
+        if not scheduled and taken is None and stored is None:
             return
         if len(self.events) >= self.limit:
             self.overflow()
@@ -127,6 +132,7 @@ class Probe:
         if request is not None and self.taken is None and self.stored is None and not self.copies:
             self.taken = blocks
             self.taken_count = len(blocks)
+            self.pending = True
             return
         self._part()
         name = None if request is None else request.request_id
@@ -140,6 +146,7 @@ class Probe:
             hashes = request.block_hashes
         if self.current is request and self.stored is None and not self.copies:
             self.stored = (group, first, end, hashes, blocks, 0, mask)
+            self.pending = True
             return
         self._part()
         offset = 0

@@ -154,7 +154,8 @@ def test_the_answer_is_the_same_object(
     first: Any = [1, 2] if name == "evict_blocks" else request
     if place == "argument":
         first = BreakingRequest()
-    watched.asked = first if name == "allocate_slots" else None
+    if name == "allocate_slots":
+        watched.asked, watched.pending = first, True
     if place == "clock":
         monkeypatch.setattr(probe, "monotonic", planted)
         monkeypatch.setattr(request_glance, "monotonic", planted)
