@@ -149,6 +149,15 @@ def otlp_receiver() -> Iterator[OtlpReceiver]:
     thread.join()
 
 
+@pytest.fixture(scope="session")
+def promtool() -> str:
+    """Prometheus' own checker."""
+    found = shutil.which("promtool")
+    if found is None:
+        pytest.skip("promtool is not installed; on Debian it comes with the package prometheus")
+    return found
+
+
 DOCKER_START_S = 20.0
 
 

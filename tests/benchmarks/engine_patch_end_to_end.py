@@ -21,6 +21,8 @@ accepts and never answers, ``resetting`` resets every connection. ``--protocol``
 says how long the end of the patch took and what became of every span; ``received`` is what the collector counted.
 ``--parts`` does something else: it switches one part after the other on, to see where the time goes; one line for
 each, with all parts before it. ``--pairs`` are the rounds then, ``--steps`` the parts (default: all).
+``--hooks`` does something else again: microseconds that the hooks add to what the scheduler does for a request,
+call by call, which is steady on machines where ratios are not; ``noise_us`` is the same of a case without hooks.
 Without ``.venv-vllm`` (``make vllm-env``) it prints why it measures nothing.
 """
 
@@ -42,6 +44,7 @@ PYTHON = Path(os.environ.get("HITCURVE_VLLM_PYTHON", REPOSITORY / ".venv-vllm" /
 MODEL = PYTHON.parents[1] / "hitcurve-tiny-model" / "model"
 WORKER = REPOSITORY / "tests" / "real_vllm" / "vllm_end_to_end.py"
 PARTS_WORKER = WORKER.with_name("vllm_patch_parts.py")
+HOOKS_WORKER = WORKER.with_name("vllm_hook_time.py")
 STEPS = ("hooks", "queued", "read", "packed", "written", "stopped", "all")
 LONGEST_S = 1800.0
 
@@ -136,7 +139,7 @@ def run(options: argparse.Namespace) -> None:
     if options.collector:
         environment["OTEL_EXPORTER_OTLP_ENDPOINT"] = COLLECTORS[options.collector]()
         environment["OTEL_EXPORTER_OTLP_PROTOCOL"] = options.protocol
-    worker = PARTS_WORKER if options.parts else WORKER
+    worker = PARTS_WORKER if options.parts else HOOKS_WORKER if options.hooks else WORKER
     command = [str(PYTHON), str(worker), str(MODEL), "--pairs", str(options.pairs)]
     command += ["--output-tokens", str(options.output_tokens), "--shares", *map(str, options.shares)]
     command += ["--dtype", options.dtype]
@@ -182,8 +185,11 @@ def main() -> None:
     parser.add_argument("--collector", choices=COLLECTORS, help="send spans to one that is like this")
     parser.add_argument("--protocol", choices=("http/protobuf", "grpc"), default="http/protobuf")
     parser.add_argument("--parts", action="store_true", help="measure the parts of the patch one by one")
+    parser.add_argument("--hooks", action="store_true", help="measure the hooks alone, in the scheduler's time")
     parser.add_argument("--steps", nargs="+", choices=STEPS, help="with --parts: only these")
     options = parser.parse_args()
+    if options.hooks and (options.parts or options.collector):
+        parser.error("--hooks goes with neither --parts nor --collector")
     if options.steps and not options.parts:
         parser.error("--steps goes with --parts")
     if options.collector == "good" and options.protocol == "grpc":

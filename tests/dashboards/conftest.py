@@ -55,15 +55,6 @@ ENGINE_OPTIONS = (
 
 
 @pytest.fixture(scope="session")
-def promtool() -> str:
-    """Prometheus' own checker."""
-    found = shutil.which("promtool")
-    if found is None:
-        pytest.skip("promtool is not installed; on Debian it comes with the package prometheus")
-    return found
-
-
-@pytest.fixture(scope="session")
 def rule_files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """The rule files as they are built."""
     folder = tmp_path_factory.mktemp("rules")

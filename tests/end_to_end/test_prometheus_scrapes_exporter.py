@@ -187,11 +187,11 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
             engine.server.server_close()
 
 
-def test_prometheus_finds_the_page_good(story: Story) -> None:
+def test_prometheus_finds_the_page_good(story: Story, promtool: str) -> None:
     assert story.prometheus.ask("up") == {(): 1.0}
     with urllib.request.urlopen(f"{story.exporter_url}/metrics", timeout=DEADLINE_S) as answer:
         text = answer.read()
-    checked = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True)
+    checked = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True)
     assert (checked.returncode, checked.stdout, checked.stderr) == (0, b"", b"")
 
 

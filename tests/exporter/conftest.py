@@ -3,7 +3,6 @@
 import asyncio
 import gzip
 import json
-import shutil
 import subprocess
 import threading
 import time
@@ -245,15 +244,6 @@ def make_certificate() -> Callable[..., None]:
         subprocess.run([*command, *files, *subject], check=True, capture_output=True)
 
     return make
-
-
-@pytest.fixture(scope="session")
-def promtool() -> str:
-    """Prometheus' own checker."""
-    found = shutil.which("promtool")
-    if found is None:
-        pytest.skip("promtool is not installed; on Debian it comes with the package prometheus")
-    return found
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """The metrics that a load serves while it runs."""
 
-import shutil
 import signal
 import socket
 import subprocess
@@ -76,10 +75,7 @@ def test_what_was_not_measured_has_no_sample() -> None:
     assert found["hitcurve_load_invalid"] == {(): 0}
 
 
-def test_promtool_has_nothing_to_say_about_the_page() -> None:
-    promtool = shutil.which("promtool")
-    if promtool is None:
-        pytest.skip("promtool is not installed")
+def test_promtool_has_nothing_to_say_about_the_page(promtool: str) -> None:
     totals = RunTotals(sent=1)
     totals.add(record(late_s=0.0))
     totals.hub_lagged(0.001)

@@ -1,7 +1,6 @@
 """The /metrics page, whole."""
 
 import re
-import shutil
 import subprocess
 from collections.abc import Callable
 from typing import Any
@@ -165,10 +164,7 @@ def test_the_page_is_text_even_where_openmetrics_is_asked_for(engine_server: Cal
 
 
 @pytest.mark.parametrize("version", ["0.32.0", "0.8.5"])
-def test_promtool_reads_the_page(engine_server: Callable[..., Any], version: str) -> None:
-    promtool = shutil.which("promtool")
-    if promtool is None:
-        pytest.skip("promtool is not installed (Debian: apt-get install prometheus)")
+def test_promtool_reads_the_page(engine_server: Callable[..., Any], promtool: str, version: str) -> None:
     server = engine_server(EngineSettings(version=version, patched=True))
     server.complete("a" * 100)
     page = server.call("GET", "/metrics").text

@@ -176,12 +176,12 @@ def sums(seen: Any, name: str) -> float:
     return float(sum(value for (found, _), value in seen.items() if found == f"hitcurve_engine_{name}_total"))
 
 
-def test_promtool_accepts_the_page(played: Played, page: Any) -> None:
+def test_promtool_accepts_the_page(played: Played, page: Any, promtool: str) -> None:
     engine, other = played(), played(engine_index=1)
     play(engine)
     play(other)
     checked = subprocess.run(
-        ["promtool", "check", "metrics"],
+        [promtool, "check", "metrics"],
         input=page(engine.kept.snapshot, other.kept.snapshot).encode(),
         capture_output=True,
         check=False,
