@@ -6,7 +6,8 @@ used. Tokens that are served from a cache where nothing can be cached (a first-e
 adapter, another prefix) are impossible hits. Both are the worst that a cache can do and are told first.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from hitcurve_chaos.hypothesis import AtLeast, AtMost, Expectation
@@ -34,6 +35,10 @@ _BLOCKS = 3
 _TIMEOUT_S = 120.0
 
 
+class _TimeIsUp(Exception):
+    """A check may ask no more."""
+
+
 @dataclass(slots=True)
 class Correctness:
     """Compares answers and counts what is wrong. ``block_size`` in tokens, ``salts``: the engine takes salts."""
@@ -49,6 +54,7 @@ class Correctness:
     unanswered: list[str] = field(default_factory=list)
     findings: list[str] = field(default_factory=list)
     _serial: int = 0
+    _may_ask: Callable[[], bool] | None = None
 
     def numbers(self) -> dict[str, Number]:
         """What was counted so far; ``None`` where nothing could be seen."""
@@ -60,15 +66,17 @@ class Correctness:
             "unanswered_checks": len(self.unanswered),
         }
 
-    def check(self, when: str, *, model: str | None = None) -> None:
-        """Whole blocks, a partial last block, a prefix of a cached prompt, and a spliced prompt."""
-        size = self.block_size
-        whole = self.probe.new_tokens(_BLOCKS * size)
-        partial = self.probe.new_tokens(_BLOCKS * size + size // 2 + 1)
-        for prompt in (whole, partial):
-            self.compare(prompt, when, model=model)
-        self._against_salted(partial[: 2 * size + 1], f"{when}: the begin of a cached prompt", model)
-        self._spliced(when, model)
+    def check(self, when: str, *, model: str | None = None, may_ask: Callable[[], bool] | None = None) -> None:
+        """Whole blocks, a partial last block, a prefix of a cached prompt, and a spliced prompt.
+
+        ``may_ask`` is asked before each request; once it says no the check ends, and what it saw so far counts.
+        """
+        self._may_ask = may_ask
+        try:
+            with suppress(_TimeIsUp):
+                self._all_prompts(when, model)
+        finally:
+            self._may_ask = None
 
     def compare(self, prompt: Sequence[int], when: str, *, model: str | None = None) -> ProbeAnswer:
         """Ask a prompt that was never sent before twice, then under a new salt; returns the second answer."""
@@ -105,6 +113,8 @@ class Correctness:
         engine: str | None = None,
     ) -> ProbeAnswer:
         """A greedy answer of exactly ``max_tokens`` tokens, with token ids and margins."""
+        if self._may_ask is not None and not self._may_ask():
+            raise _TimeIsUp
         more = {"return_token_ids": True, "logprobs": 2, "ignore_eos": True}
         answer = self.probe.ask(
             prompt, model=model, salt=salt, max_tokens=max_tokens, more=more, engine=engine, timeout_s=_TIMEOUT_S
@@ -147,6 +157,15 @@ class Correctness:
         """A salt nobody used, of letters and digits: vLLM refuses some others."""
         self._serial += 1
         return f"hitcurve-{self._serial}-{self.probe.new_word()}"
+
+    def _all_prompts(self, when: str, model: str | None) -> None:
+        size = self.block_size
+        whole = self.probe.new_tokens(_BLOCKS * size)
+        partial = self.probe.new_tokens(_BLOCKS * size + size // 2 + 1)
+        for prompt in (whole, partial):
+            self.compare(prompt, when, model=model)
+        self._against_salted(partial[: 2 * size + 1], f"{when}: the begin of a cached prompt", model)
+        self._spliced(when, model)
 
     def _against_salted(
         self, prompt: Sequence[int], what: str, model: str | None, may_hit: int | None = None

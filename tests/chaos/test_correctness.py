@@ -74,6 +74,19 @@ def test_a_right_cache_is_compared_and_found_right(tmp_path: Path) -> None:
     assert numbers["outputs_compared"] == 4
 
 
+@pytest.mark.parametrize("requests", [0, 1, 2, 7])
+def test_a_check_ends_between_two_requests_when_its_time_is_up(requests: int, tmp_path: Path) -> None:
+    log = tmp_path / "requests.jsonl"
+    probe = Probe(TARGET, TinyEngine(), random.Random(1), SystemClock(), log, random.Random(2))
+    correctness, left = Correctness(probe, BLOCK, True), iter([True] * requests + [False])
+    correctness.check("now", may_ask=lambda: next(left))
+    assert len(log.read_text().splitlines() if log.exists() else []) == requests
+    numbers = correctness.numbers()
+    assert numbers["outputs_compared"] == {0: 0, 1: 0, 2: 1, 7: 2}[requests]
+    assert (numbers["wrong_outputs"] or 0, numbers["unanswered_checks"]) == (0, 0)
+    assert correctness.compare(probe.new_tokens(2 * BLOCK), "later").completed
+
+
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
