@@ -22,7 +22,7 @@ says how long the end of the patch took and what became of every span; ``receive
 ``--parts`` does something else: it switches one part after the other on, to see where the time goes; one line for
 each, with all parts before it. ``--pairs`` are the rounds then, ``--steps`` the parts (default: all).
 ``--hooks`` does something else again: microseconds that the hooks add to what the scheduler does for a request,
-call by call, which is steady on machines where ratios are not; ``noise_us`` is the same of a case without hooks.
+call by call, which the model's own noise does not reach; ``noise_us`` is the same of a case without hooks.
 Without ``.venv-vllm`` (``make vllm-env``) it prints why it measures nothing.
 """
 
