@@ -288,6 +288,6 @@ class _Run:
 
 
 def _longest_s(settings: Settings) -> float:
-    """How long a scenario under load may take."""
-    times: float = settings["baseline_within"] + settings["hold"] + settings["recover_within"]
+    """How long a scenario under load may take; its outputs are checked for as long as the fault is held."""
+    times: float = settings["baseline_within"] + 2 * settings["hold"] + settings["recover_within"]
     return times + _MARGIN_S

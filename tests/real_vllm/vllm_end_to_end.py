@@ -224,14 +224,19 @@ def closing(bench: Bench) -> Iterator[tuple[str, Any]]:
         yield "spans_accounted", exported + sum(dropped.values())
 
 
-def main() -> None:
+def worker_parser() -> argparse.ArgumentParser:
+    """What the benchmark hands to each of its workers."""
     parser = argparse.ArgumentParser()
     parser.add_argument("model")
     parser.add_argument("--pairs", type=int, required=True)
     parser.add_argument("--shares", type=float, nargs="+", required=True)
     parser.add_argument("--output-tokens", type=int, required=True)
     parser.add_argument("--dtype", required=True)
-    options = parser.parse_args()
+    return parser
+
+
+def main() -> None:
+    options = worker_parser().parse_args()
     bench = Bench(options.model, options.output_tokens, options.dtype)
     gc.collect()
     gc.freeze()

@@ -5,7 +5,6 @@ call by call; the model runs in between and drives code and data out of the proc
 serves. Of every call in the course of a batch the median over the rounds counts. No thread empties the queue.
 """
 
-import argparse
 import gc
 import json
 import random
@@ -14,7 +13,7 @@ import sys
 from time import perf_counter
 from typing import Any
 
-from vllm_end_to_end import BLOCK_SIZE, POOL_BLOCKS, PROMPT_BLOCKS, Bench, new_prompt
+from vllm_end_to_end import BLOCK_SIZE, POOL_BLOCKS, PROMPT_BLOCKS, Bench, new_prompt, worker_parser
 
 BATCH = 8
 TIMED = ("schedule", "update_from_output")
@@ -105,13 +104,7 @@ def measure(bench: HookBench, share: float, rounds: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("model")
-    parser.add_argument("--pairs", type=int, required=True)
-    parser.add_argument("--shares", type=float, nargs="+", required=True)
-    parser.add_argument("--output-tokens", type=int, required=True)
-    parser.add_argument("--dtype", required=True)
-    options = parser.parse_args()
+    options = worker_parser().parse_args()
     bench = HookBench(options.model, options.output_tokens, options.dtype)
     gc.collect()
     gc.freeze()

@@ -4,7 +4,6 @@ Slices without the patch alternate with slices in which it does its work up to o
 includes those before. Cases are as in ``vllm_end_to_end.py``.
 """
 
-import argparse
 import gc
 import json
 import os
@@ -25,6 +24,7 @@ from vllm_end_to_end import (
     interval,
     new_prompt,
     quiet_ratio,
+    worker_parser,
 )
 
 from hitcurve_engine.probes.adoption import hash_root
@@ -139,13 +139,8 @@ def measure(bench: PartBench, share: float, rounds: int, steps: Sequence[str]) -
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("model")
-    parser.add_argument("--pairs", type=int, required=True)
-    parser.add_argument("--shares", type=float, nargs="+", required=True)
+    parser = worker_parser()
     parser.add_argument("--steps", nargs="+", choices=PARTS, default=list(PARTS))
-    parser.add_argument("--output-tokens", type=int, required=True)
-    parser.add_argument("--dtype", required=True)
     options = parser.parse_args()
     bench = PartBench(options.model, options.output_tokens, options.dtype)
     gc.collect()

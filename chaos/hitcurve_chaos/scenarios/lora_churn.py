@@ -14,8 +14,6 @@ from hitcurve_chaos.verdict import Number
 __all__ = ["LORA_CHURN"]
 
 _NAMED = ("low", "degraded", "oscillating", "collapsed", "warming", "cold")
-_MARGIN_S = 30.0
-"""Beyond the check of outputs and the watching, which may take as long as the fault is held, each."""
 _SIMULATED_PATH = "simulated"
 _WITHOUT_A_FILE = 3
 
@@ -38,7 +36,7 @@ def _fault(bench: Bench) -> Fault:
         prefix=f"chaos-{int(bench.clock.now())}-{bench.randomness.randrange(16**4):04x}-",
         period_s=settings["period"],
         traffic=traffic,
-        lasts_s=2 * settings["hold"] + _MARGIN_S,
+        lasts_s=bench.longest_fault_s,
     )
 
 

@@ -15,8 +15,6 @@ __all__ = ["POOL_PRESSURE"]
 
 _NAMED = ("low", "degraded", "oscillating", "collapsed")
 _LOST_HITS = 0.05
-_MARGIN_S = 30.0
-"""Beyond the check of outputs and the watching, which may take as long as the fault is held, each."""
 _UNKNOWN_CAPACITY_TOKENS = 32_768
 
 
@@ -29,7 +27,7 @@ def _fault(bench: Bench) -> Fault:
         clock=bench.clock,
         size=size,
         seed=bench.seed,
-        lasts_s=2 * settings["hold"] + _MARGIN_S,
+        lasts_s=bench.longest_fault_s,
         bites=_bites(bench.watch, bench.baseline_from_s, bench.clock.now),
     )
 

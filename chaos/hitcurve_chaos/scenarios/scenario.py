@@ -36,6 +36,9 @@ class Spans:
     """Until when the fault was watched: its end where it lasts, ``hold`` seconds on where it is a single blow."""
 
 
+_FAULT_MARGIN_S = 30.0
+
+
 @dataclass(frozen=True, slots=True)
 class Bench:
     """All that a scenario works with. ``settings`` are resolved."""
@@ -57,6 +60,13 @@ class Bench:
     correctness: Correctness | None = None
     """``None`` where the engine takes no prompts of token ids."""
     say: Callable[[str], None] = lambda text: None
+
+    @property
+    def longest_fault_s(self) -> float:
+        """Seconds after which traffic of a fault ends by itself: the check of outputs and the watching may each
+        take as long as the fault is held."""
+        lasts: float = 2 * self.settings["hold"]
+        return lasts + _FAULT_MARGIN_S
 
     def driver(self, target: Target | None = None) -> Driver:
         """The driver of the target or of one of its replicas; DriverFailed where it has none."""

@@ -171,6 +171,30 @@ def test_the_answer_is_the_same_object(
         assert "planted" in (switch.off_reason or "")
 
 
+class Strange:
+    """A manager whose probe cannot be read."""
+
+    @property
+    def _hitcurve_probe(self) -> Any:
+        raise RuntimeError("planted: no probe")
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("name", HOOKS)
+def test_a_probe_that_cannot_be_read_does_not_disturb(name: str, shape: str) -> None:
+    switch, calls, result = Switch(), [], object()
+    owner: Any = Strange()
+    if name in engine_hooks.ENGINE_HOOKS:
+        owner = SimpleNamespace(scheduler=SimpleNamespace(kv_cache_manager=owner))
+    first: Any = [1, 2] if name == "evict_blocks" else SimpleNamespace(request_id="r")
+    hook = HOOKS[name](original_of(name, shape, result, calls), switch)
+    for _ in range(2):
+        assert hook(owner, *arguments_of(name, first)) is result
+    assert calls == [name] * 2
+    assert not switch.active
+    assert "planted: no probe" in (switch.off_reason or "")
+
+
 @pytest.fixture
 def undisturbed(start_engine: Start) -> list[Any]:
     return traffic(start_engine(pool_curve=True))
